@@ -1,0 +1,71 @@
+# What the machine offers. Nothing here is required but threads: what is absent switches its part of Quern off, and the
+# summary says so. Device loaders are never linked; only their headers are looked for.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+# qn_find_plain(NAME header library): headers and one library found by name; sets QN_<NAME>_LIBS and defines nothing
+# where either is absent.
+function(qn_find_plain name header library)
+  set(QN_${name}_LIBS "" PARENT_SCOPE)
+  find_path(QN_${name}_INCLUDE ${header})
+  find_library(QN_${name}_LIBRARY ${library})
+  mark_as_advanced(QN_${name}_INCLUDE QN_${name}_LIBRARY)
+  if(QN_${name}_INCLUDE AND QN_${name}_LIBRARY)
+    add_library(quern_find_${name} INTERFACE IMPORTED GLOBAL)
+    target_include_directories(quern_find_${name} SYSTEM INTERFACE ${QN_${name}_INCLUDE})
+    target_link_libraries(quern_find_${name} INTERFACE ${QN_${name}_LIBRARY})
+    set(QN_${name}_LIBS quern_find_${name} PARENT_SCOPE)
+  endif()
+endfunction()
+
+if(QN_SQLITE)
+  qn_find_plain(SQLITE sqlite3.h sqlite3)
+else()
+  set(QN_SQLITE_LIBS "")
+endif()
+qn_find_plain(ZLIB zlib.h z)
+qn_find_plain(PNG png.h png)
+qn_find_plain(CJSON cjson/cJSON.h cjson)
+
+find_path(QN_OPENCL_INCLUDE CL/cl.h)
+find_path(QN_VULKAN_INCLUDE vulkan/vulkan.h)
+mark_as_advanced(QN_OPENCL_INCLUDE QN_VULKAN_INCLUDE)
+
+# LLVM's own CMake package asks for a dozen more libraries; its config tool knows all that the C interface needs.
+set(QN_LLVM_VERSION 19)
+if(QN_LLVM AND NOT CMAKE_CROSSCOMPILING)
+  find_program(QN_LLVM_CONFIG NAMES llvm-config-${QN_LLVM_VERSION} PATHS /usr/lib/llvm-${QN_LLVM_VERSION}/bin)
+  mark_as_advanced(QN_LLVM_CONFIG)
+  if(QN_LLVM_CONFIG)
+    execute_process(COMMAND ${QN_LLVM_CONFIG} --includedir OUTPUT_VARIABLE QN_LLVM_INCLUDE
+                    OUTPUT_STRIP_TRAILING_WHITESPACE)
+    execute_process(COMMAND ${QN_LLVM_CONFIG} --libdir OUTPUT_VARIABLE qn_llvm_libdir OUTPUT_STRIP_TRAILING_WHITESPACE)
+    find_library(QN_LLVM_LIBRARY NAMES LLVM-${QN_LLVM_VERSION} LLVM PATHS ${qn_llvm_libdir} NO_DEFAULT_PATH)
+    mark_as_advanced(QN_LLVM_LIBRARY)
+    if(NOT EXISTS "${QN_LLVM_INCLUDE}/llvm-c/Core.h")
+      unset(QN_LLVM_LIBRARY CACHE)
+    endif()
+  endif()
+endif()
+
+# glslang is C++ inside, so what links it is linked by the C++ compiler.
+set(QN_GLSLANG_LIBS "")
+if(QN_GLSLANG AND NOT CMAKE_CROSSCOMPILING)
+  include(CheckLanguage)
+  check_language(CXX)
+  if(CMAKE_CXX_COMPILER)
+    enable_language(CXX)
+    find_package(glslang CONFIG QUIET)
+    # Not every release names the library of default limits in its package.
+    find_library(QN_GLSLANG_LIMITS glslang-default-resource-limits)
+    mark_as_advanced(QN_GLSLANG_LIMITS)
+    if(TARGET glslang::glslang AND TARGET glslang::SPIRV)
+      set(QN_GLSLANG_LIBS glslang::glslang glslang::SPIRV)
+      if(TARGET glslang::glslang-default-resource-limits)
+        list(APPEND QN_GLSLANG_LIBS glslang::glslang-default-resource-limits)
+      elseif(QN_GLSLANG_LIMITS)
+        list(APPEND QN_GLSLANG_LIBS ${QN_GLSLANG_LIMITS})
+      endif()
+    endif()
+  endif()
+endif()

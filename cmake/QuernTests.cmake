@@ -1,0 +1,121 @@
+# tests/**/test_*.c: one Criterion executable each. tests/**/main_*.c: plain programs, which also run under TSan and on
+# machines without Criterion. tests/**/test_*.sh: scripts, given the tool's path. The label is the folder's name. Tests
+# run in the project's root, and their caches stay in the build folder.
+find_path(QN_CRITERION_INCLUDE criterion/criterion.h)
+find_library(QN_CRITERION_LIBRARY criterion)
+mark_as_advanced(QN_CRITERION_INCLUDE QN_CRITERION_LIBRARY)
+set(qn_have_criterion OFF)
+if(QN_CRITERION AND QN_CRITERION_INCLUDE AND QN_CRITERION_LIBRARY AND NOT CMAKE_CROSSCOMPILING)
+  set(qn_have_criterion ON)
+endif()
+
+# Helpers that use Criterion are left out where it is absent.
+file(GLOB qn_support CONFIGURE_DEPENDS tests/support/*.c)
+if(NOT qn_have_criterion)
+  foreach(file ${qn_support})
+    file(STRINGS ${file} uses REGEX "#include.*(criterion/|expect\\.h)")
+    if(uses)
+      list(REMOVE_ITEM qn_support ${file})
+    endif()
+  endforeach()
+endif()
+set(qn_support_targets "")
+if(qn_support)
+  add_library(quern_test_support STATIC ${qn_support})
+  target_include_directories(quern_test_support PUBLIC tests/support)
+  # Its helpers may use every header; what they link is the test's choice.
+  target_include_directories(quern_test_support PUBLIC $<TARGET_PROPERTY:quern_all,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_link_libraries(quern_test_support PRIVATE quern_flags)
+  if(qn_have_criterion)
+    target_include_directories(quern_test_support SYSTEM PUBLIC ${QN_CRITERION_INCLUDE})
+  endif()
+  set(qn_support_targets quern_test_support)
+endif()
+
+set(qn_test_cache ${CMAKE_BINARY_DIR}/test-cache)
+file(MAKE_DIRECTORY ${qn_test_cache}/pocl ${qn_test_cache}/mesa)
+set(qn_test_environment
+    "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1"
+    "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
+    "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp:halt_on_error=1"
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "XDG_CACHE_HOME=${qn_test_cache}"
+    "POCL_CACHE_DIR=${qn_test_cache}/pocl"
+    "MESA_SHADER_CACHE_DIR=${qn_test_cache}/mesa")
+
+function(qn_test_properties name file)
+  file(RELATIVE_PATH below ${CMAKE_SOURCE_DIR}/tests ${file})
+  string(REGEX REPLACE "/.*" "" label "${below}")
+  set_tests_properties(
+    ${name} PROPERTIES LABELS "${label};${ARGN}" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} TIMEOUT 300
+                       FAIL_REGULAR_EXPRESSION "LeakSanitizer" ENVIRONMENT "${qn_test_environment}")
+endfunction()
+
+function(qn_test_name file prefix out)
+  file(RELATIVE_PATH below ${CMAKE_SOURCE_DIR}/tests ${file})
+  string(REGEX REPLACE "\\.[a-z]+$" "" below "${below}")
+  string(REPLACE "/${prefix}_" "/" below "${below}")
+  string(REPLACE "/" "." below "${below}")
+  set(${out} ${below} PARENT_SCOPE)
+endfunction()
+
+file(GLOB_RECURSE qn_test_files CONFIGURE_DEPENDS tests/test_*.c)
+file(GLOB_RECURSE qn_main_files CONFIGURE_DEPENDS tests/main_*.c)
+file(GLOB_RECURSE qn_script_files CONFIGURE_DEPENDS tests/test_*.sh)
+foreach(file ${qn_test_files} ${qn_main_files})
+  get_filename_component(base ${file} NAME_WE)
+  get_filename_component(folder ${file} DIRECTORY)
+  string(REGEX REPLACE "_.*" "" kind ${base})
+  if(kind STREQUAL "test" AND NOT qn_have_criterion)
+    continue()
+  endif()
+  qn_test_name(${file} ${kind} name)
+  set(target ${base})
+  if(TARGET ${target})
+    string(REPLACE "." "_" target "${kind}_${name}")
+  endif()
+  add_executable(${target} ${file})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(${target} PRIVATE ${folder} tests/support)
+  # A test may look inside the libraries: private headers are named from the root.
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
+  # Tests of the lowest library link nothing else, so they can be run while the rest is being changed.
+  if(base MATCHES "^(test|main)_base_")
+    target_link_libraries(${target} PRIVATE quern_flags ${qn_support_targets} quern_base)
+  else()
+    target_link_libraries(${target} PRIVATE quern_flags ${qn_support_targets} quern_all)
+  endif()
+  if(kind STREQUAL "test")
+    target_include_directories(${target} SYSTEM PRIVATE ${QN_CRITERION_INCLUDE})
+    target_link_libraries(${target} PRIVATE ${QN_CRITERION_LIBRARY})
+    add_test(NAME ${name} COMMAND ${target} --jobs 1)
+    qn_test_properties(${name} ${file})
+  else()
+    add_test(NAME ${name} COMMAND ${target})
+    qn_test_properties(${name} ${file} plain)
+  endif()
+endforeach()
+# tests/**/soak_*.c and fuzz_*.c: programs for `./dev soak` and `./dev fuzz`, given the seconds to run.
+file(GLOB_RECURSE qn_long_files CONFIGURE_DEPENDS tests/soak_*.c tests/fuzz_*.c)
+foreach(file ${qn_long_files})
+  get_filename_component(target ${file} NAME_WE)
+  add_executable(${target} ${file})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(${target} PRIVATE tests/support ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE quern_flags ${qn_support_targets} quern_all)
+endforeach()
+if(TARGET quern AND NOT CMAKE_CROSSCOMPILING)
+  foreach(file ${qn_script_files})
+    qn_test_name(${file} test name)
+    add_test(NAME ${name} COMMAND bash ${file} $<TARGET_FILE:quern>)
+    qn_test_properties(${name} ${file} script)
+  endforeach()
+endif()
+
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_Interpreter_FOUND AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME layering.rules COMMAND ${Python3_EXECUTABLE} tests/layering/rules.py)
+  qn_test_properties(layering.rules ${CMAKE_SOURCE_DIR}/tests/layering/rules.py)
+  add_test(NAME layering.rules_selftest COMMAND ${Python3_EXECUTABLE} tests/layering/rules.py --selftest)
+  qn_test_properties(layering.rules_selftest ${CMAKE_SOURCE_DIR}/tests/layering/rules.py)
+endif()
