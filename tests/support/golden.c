@@ -13,8 +13,10 @@ bool qn_golden_open(const char *suite, qn_golden *out) {
   char name[256], path[1024];
   *out = (qn_golden){0};
   (void)snprintf(name, sizeof name, "golden/%s.json", suite);
-  if (qn_test_shared_path(name, path, sizeof path) == NULL)
+  if (qn_test_shared_path(name, path, sizeof path) == NULL) {
+    (void)fprintf(stderr, "the shared data is not there: %s is not checked\n", name);
     return false;
+  }
   qn_bytes json;
   QN_REQUIRE_OK(qn_file_read(path, &json));
   out->json = cJSON_ParseWithLength((const char *)json.data, json.size);
@@ -41,7 +43,9 @@ void qn_golden_close(qn_golden *g) {
   *g = (qn_golden){0};
 }
 
-const cJSON *qn_golden_get(const cJSON *object, const char *key) { return cJSON_GetObjectItemCaseSensitive(object, key); }
+const cJSON *qn_golden_get(const cJSON *object, const char *key) {
+  return cJSON_GetObjectItemCaseSensitive(object, key);
+}
 
 double qn_golden_number(const cJSON *object, const char *key, double otherwise) {
   const cJSON *x = qn_golden_get(object, key);
@@ -105,7 +109,8 @@ static double element(const qn_type *t, const void *data, int64_t i) {
   return (double)x;
 }
 
-bool qn_golden_matches(const qn_type *t, const void *got, const void *want, double rtol, double atol, char *why, size_t why_size) {
+bool qn_golden_matches(const qn_type *t, const void *got, const void *want, double rtol, double atol, char *why,
+                       size_t why_size) {
   int64_t worst = -1;
   double by = 0;
   if (!qn_dtype_is_float(t->dtype)) { /* beyond 2^53 doubles cannot tell */
@@ -124,8 +129,8 @@ bool qn_golden_matches(const qn_type *t, const void *got, const void *want, doub
     }
   }
   if (worst >= 0)
-    (void)snprintf(why, why_size, "element %lld of %s is %.9g, expected %.9g (rtol %g, atol %g)", (long long)worst, qn_type_str(t), element(t, got, worst),
-                   element(t, want, worst), rtol, atol);
+    (void)snprintf(why, why_size, "element %lld of %s is %.9g, expected %.9g (rtol %g, atol %g)", (long long)worst,
+                   qn_type_str(t), element(t, got, worst), element(t, want, worst), rtol, atol);
   return worst < 0;
 }
 #endif

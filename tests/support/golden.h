@@ -31,6 +31,7 @@ const char *qn_golden_string(const cJSON *object, const char *key); /* "" when a
 qn_dims qn_golden_dims(const cJSON *object, const char *key);       /* empty when absent; a number gives one entry */
 
 /* abs(got - want) <= atol + rtol * abs(want); NaN equals NaN. On a mismatch `why` tells the worst element. */
-bool qn_golden_matches(const qn_type *t, const void *got, const void *want, double rtol, double atol, char *why, size_t why_size);
+bool qn_golden_matches(const qn_type *t, const void *got, const void *want, double rtol, double atol, char *why,
+                       size_t why_size);
 
 #endif

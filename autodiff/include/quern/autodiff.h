@@ -1,0 +1,80 @@
+/* Derivatives: graph in, graph out, composable in any order. Results are sealed graphs that the caller releases.
+ *
+ * Integer and boolean arguments have no tangents. Zero cotangents are never materialised, fan-in is summed once, only what the asked
+ * gradients need is built. A zero cotangent (or tangent) times a non-finite partial is zero: see docs/gradients.md. */
+#ifndef QUERN_AUTODIFF_H
+#define QUERN_AUTODIFF_H
+
+#include "quern/graph.h"
+#include "quern/tree.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qn_grad_desc {
+  const int *argnums;  /* parameters (of a graph) or arguments (of a traced function) to differentiate by; NULL: the first */
+  size_t argnum_count;
+  bool has_aux;        /* results behind the first are handed through */
+  bool no_value;       /* grad instead of value_and_grad: gradients, then aux */
+} qn_grad_desc;
+
+/* f's first result is a float scalar. Results: value, aux..., then a gradient per argnum, of its dtype. Parameters as f's. */
+qn_status qn_grad_graph(const qn_graph *f, const qn_grad_desc *desc, qn_graph **out_graph);
+/* Parameters: f's, then a tangent for each floating-point one. Results: f's, then a tangent for each floating-point one. */
+qn_status qn_jvp_graph(const qn_graph *f, qn_graph **out_graph);
+/* Parameters: f's, then a cotangent for each floating-point result. Results: f's, then a gradient for each floating-point parameter. */
+qn_status qn_vjp_graph(const qn_graph *f, qn_graph **out_graph);
+/* f over a new leading axis of `size`; in_axes[i] is the lane axis of parameter i, or -1 for none; results have lanes on axis 0. */
+qn_status qn_vmap_graph(const qn_graph *f, int64_t size, const int *in_axes, qn_graph **out_graph);
+
+/* Jacobians by the parameters `argnums` (NULL: the first): per result of f and, within it, per argnum, a tensor of the result's shape
+ * followed by the parameter's. Parameters as f's. jacfwd takes a pass per parameter element, jacrev one per result element, each batched. */
+qn_status qn_jacfwd_graph(const qn_graph *f, const int *argnums, size_t count, qn_graph **out_graph);
+qn_status qn_jacrev_graph(const qn_graph *f, const int *argnums, size_t count, qn_graph **out_graph);
+qn_status qn_hessian_graph(const qn_graph *f, const int *argnums, size_t count, qn_graph **out_graph); /* jacfwd of jacrev */
+
+/* ---- one transform by description, for tools that are given a list of them ---- */
+typedef enum qn_transform_kind {
+  QN_TRANSFORM_IDENTITY, /* jit, remat: the same values */
+  QN_TRANSFORM_GRAD,
+  QN_TRANSFORM_VALUE_AND_GRAD,
+  QN_TRANSFORM_JACFWD,
+  QN_TRANSFORM_JACREV,
+  QN_TRANSFORM_HESSIAN,
+  QN_TRANSFORM_VMAP,
+  QN_TRANSFORM_HVP,       /* of a scalar function: x.., then v as x1: Hessian by x1 times v, forward over reverse */
+  QN_TRANSFORM_HVP_REV,   /* the same as the gradient of the product of gradient and v */
+  QN_TRANSFORM_VJP,       /* x.., then a cotangent of each float result: cotangents of the float x */
+  QN_TRANSFORM_JVP,       /* x.., then tangents of the float x: results, then tangents */
+  QN_TRANSFORM_LINEARIZE, /* as JVP: the tangents alone */
+  QN_TRANSFORM_SUM        /* the sum of all entries of the only result */
+} qn_transform_kind;
+typedef struct qn_transform {
+  qn_transform_kind kind;
+  const int *argnums; /* NULL: the first */
+  size_t argnum_count;
+  bool has_aux;
+  int64_t lanes;       /* vmap: lanes, and an axis per parameter (QN_NO_LANES: none) and per result (NULL: 0). Negative axes count from the end */
+  const int *in_axes, *out_axes;
+} qn_transform;
+enum { QN_NO_LANES = -1000 };
+qn_status qn_transform_find(const char *name, qn_transform_kind *out_kind); /* "grad", "value_and_grad", "jacfwd" ... */
+qn_status qn_transform_graph(const qn_graph *f, const qn_transform *t, qn_graph **out_graph);
+
+/* ---- inside a trace ---- */
+/* Returns the loss (a float scalar); *out_aux may be given a tree (only looked at with has_aux). */
+typedef qn_val (*qn_loss_fn)(qn_graph *g, qn_tree *const *args, qn_tree **out_aux, void *user);
+typedef struct qn_value_grad {
+  qn_val value;
+  qn_tree *aux;          /* NULL without has_aux */
+  qn_tree *grads[8];     /* a tree per argnum, with that argument's paths; leaves that are not floats are left out */
+} qn_value_grad;
+/* value_and_grad of fn at `args`, inlined into g. On failure g has failed and the result is null. */
+qn_value_grad qn_value_and_grad_at(qn_place at, qn_graph *g, qn_loss_fn fn, void *user, qn_tree *const *args, size_t arg_count, const qn_grad_desc *desc);
+#define qn_value_and_grad(g, fn, user, args, arg_count, desc) qn_value_and_grad_at(QN_HERE, g, fn, user, args, arg_count, desc)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,127 @@
+/* How operations are spelt: one row per operation that is more than operands and types, its attributes field by field. */
+#include "text_impl.h"
+
+#include <string.h>
+
+#define FIELD(record, member, kind_, name_, ...)                                                                       \
+  { .name = (name_), .kind = QN_FIELD_##kind_, .offset = offsetof(record, member), __VA_ARGS__ }
+
+static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE", NULL};
+static const char *const compare_types[] = {"NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", NULL};
+
+static const qn_field broadcast_fields[] = {FIELD(qn_attr_dims, dims, DIMS, "broadcast_dimensions", .pretty = "dims")};
+static const qn_field transpose_fields[] = {FIELD(qn_attr_dims, dims, DIMS, "permutation", .pretty = "dims")};
+static const qn_field reverse_fields[] = {FIELD(qn_attr_dims, dims, DIMS, "dimensions", .pretty = "dims")};
+static const qn_field reduce_fields[] = {FIELD(qn_attr_dims, dims, DIMS, "dimensions", .pretty = "dimensions")};
+static const qn_field dynamic_slice_fields[] = {FIELD(qn_attr_dims, dims, DIMS, "slice_sizes", .pretty = "sizes")};
+static const qn_field concatenate_fields[] = {FIELD(qn_attr_axis, dimension, I64, "dimension", .pretty = "dim")};
+static const qn_field iota_fields[] = {FIELD(qn_attr_axis, dimension, I64, "iota_dimension", .pretty = "dim")};
+static const qn_field slice_fields[] = {
+    FIELD(qn_attr_slice, limit, DIMS, "limit_indices", .pretty = NULL),
+    FIELD(qn_attr_slice, start, DIMS, "start_indices", .pretty = NULL),
+    FIELD(qn_attr_slice, stride, DIMS, "strides", .pretty = NULL),
+};
+static const qn_field pad_fields[] = {
+    FIELD(qn_attr_pad, low, DIMS, "edge_padding_low", .pretty = "low"),
+    FIELD(qn_attr_pad, high, DIMS, "edge_padding_high", .pretty = "high"),
+    FIELD(qn_attr_pad, interior, DIMS, "interior_padding", .pretty = "interior"),
+};
+static const qn_field compare_fields[] = {
+    FIELD(qn_attr_compare, direction, ENUM, "comparison_direction", .words = directions),
+    FIELD(qn_attr_compare, type, ENUM, "compare_type", .words = compare_types, .optional = true),
+};
+static const qn_field precision_fields[] = {
+    FIELD(qn_attr_precision, exponent_bits, I32, "exponent_bits", .pretty = NULL),
+    FIELD(qn_attr_precision, mantissa_bits, I32, "mantissa_bits", .pretty = NULL),
+};
+static const qn_field dot_fields[] = {
+    FIELD(qn_attr_dot, lhs_batch, DIMS, "lhs_batching_dimensions", .pretty = "batching_dims", .optional = true),
+    FIELD(qn_attr_dot, rhs_batch, DIMS, "rhs_batching_dimensions", .pretty = "batching_dims", .second = true,
+          .optional = true),
+    FIELD(qn_attr_dot, lhs_contract, DIMS, "lhs_contracting_dimensions", .pretty = "contracting_dims",
+          .optional = true),
+    FIELD(qn_attr_dot, rhs_contract, DIMS, "rhs_contracting_dimensions", .pretty = "contracting_dims", .second = true,
+          .optional = true),
+};
+static const qn_field gather_fields[] = {
+    FIELD(qn_attr_gather, offset_dims, DIMS, "offset_dims", .optional = true),
+    FIELD(qn_attr_gather, collapsed_slice_dims, DIMS, "collapsed_slice_dims", .optional = true),
+    FIELD(qn_attr_gather, operand_batching_dims, DIMS, "operand_batching_dims", .optional = true),
+    FIELD(qn_attr_gather, start_indices_batching_dims, DIMS, "start_indices_batching_dims", .optional = true),
+    FIELD(qn_attr_gather, start_index_map, DIMS, "start_index_map", .optional = true),
+    FIELD(qn_attr_gather, index_vector_dim, I64, "index_vector_dim", .optional = true),
+    FIELD(qn_attr_gather, indices_are_sorted, BOOL, "indices_are_sorted", .pretty = NULL),
+    FIELD(qn_attr_gather, slice_sizes, DIMS, "slice_sizes", .pretty = NULL),
+};
+static const qn_field scatter_fields[] = {
+    FIELD(qn_attr_scatter, update_window_dims, DIMS, "update_window_dims", .optional = true),
+    FIELD(qn_attr_scatter, inserted_window_dims, DIMS, "inserted_window_dims", .optional = true),
+    FIELD(qn_attr_scatter, input_batching_dims, DIMS, "input_batching_dims", .optional = true),
+    FIELD(qn_attr_scatter, scatter_indices_batching_dims, DIMS, "scatter_indices_batching_dims", .optional = true),
+    FIELD(qn_attr_scatter, scatter_dims_to_operand_dims, DIMS, "scatter_dims_to_operand_dims", .optional = true),
+    FIELD(qn_attr_scatter, index_vector_dim, I64, "index_vector_dim", .optional = true),
+    FIELD(qn_attr_scatter, indices_are_sorted, BOOL, "indices_are_sorted", .pretty = NULL),
+    FIELD(qn_attr_scatter, unique_indices, BOOL, "unique_indices", .pretty = NULL),
+};
+
+#define FIELDS(list) .fields = (list), .field_count = (int)(sizeof(list) / sizeof *(list))
+
+static const qn_form forms[] = {
+    {QN_OP_CONSTANT, .types = QN_TYPES_RESULT, .print = qn_print_constant_form, .parse = qn_parse_constant_form},
+    {QN_OP_IOTA, .types = QN_TYPES_RESULT, FIELDS(iota_fields)},
+    {QN_OP_BROADCAST_IN_DIM, .types = QN_TYPES_FUNCTIONAL, FIELDS(broadcast_fields)},
+    {QN_OP_RESHAPE, .types = QN_TYPES_FUNCTIONAL},
+    {QN_OP_TRANSPOSE, .types = QN_TYPES_FUNCTIONAL, FIELDS(transpose_fields)},
+    {QN_OP_REVERSE, FIELDS(reverse_fields)},
+    {QN_OP_SLICE, .types = QN_TYPES_FUNCTIONAL, FIELDS(slice_fields), .print = qn_print_slice_form,
+     .parse = qn_parse_slice_form},
+    {QN_OP_PAD, .types = QN_TYPES_FUNCTIONAL, FIELDS(pad_fields)},
+    {QN_OP_CONCATENATE, .types = QN_TYPES_FUNCTIONAL, FIELDS(concatenate_fields)},
+    {QN_OP_DYNAMIC_SLICE, .types = QN_TYPES_FUNCTIONAL, FIELDS(dynamic_slice_fields)},
+    {QN_OP_DYNAMIC_UPDATE_SLICE, .types = QN_TYPES_FUNCTIONAL},
+    {QN_OP_BITCAST_CONVERT, .types = QN_TYPES_FUNCTIONAL},
+    {QN_OP_COMPARE, .types = QN_TYPES_FUNCTIONAL, FIELDS(compare_fields), .print = qn_print_compare_form},
+    {QN_OP_SELECT, .types = QN_TYPES_SELECT},
+    {QN_OP_REDUCE_PRECISION, FIELDS(precision_fields), .print = qn_print_precision_form,
+     .parse = qn_parse_precision_form},
+    {QN_OP_REDUCE, FIELDS(reduce_fields), .combiner = true, .print = qn_print_reduce_form,
+     .parse = qn_parse_reduce_form},
+    {QN_OP_DOT_GENERAL, .types = QN_TYPES_FUNCTIONAL, FIELDS(dot_fields), .group = "dot_dimension_numbers",
+     .mnemonic = "dot"},
+    {QN_OP_GATHER, FIELDS(gather_fields), .group = "dimension_numbers", .mnemonic = "gather", .generic = true},
+    {QN_OP_SCATTER, FIELDS(scatter_fields), .group = "scatter_dimension_numbers", .mnemonic = "scatter",
+     .generic = true, .combiner = true},
+};
+
+const qn_form *qn_form_get(qn_op op) {
+  static const qn_form plain;
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+    if (forms[i].op == op)
+      return &forms[i];
+  return &plain;
+}
+
+void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size) {
+  static const size_t sizes[] = {
+      [QN_FIELD_I64] = 8, [QN_FIELD_I32] = 4, [QN_FIELD_BOOL] = sizeof(bool), [QN_FIELD_ENUM] = 4};
+  const qn_form *form = qn_form_get(op);
+  if (!form->field_count) {
+    memcpy(to, from, size);
+    return;
+  }
+  memset(to, 0, size);
+  for (int i = 0; i < form->field_count; i++) {
+    const qn_field *f = &form->fields[i];
+    char *out = (char *)to + f->offset;
+    const char *in = (const char *)from + f->offset;
+    if (f->kind == QN_FIELD_DIMS) {
+      qn_dims d;
+      memcpy(&d, in, sizeof d);
+      size_t n = d.n < 0 ? 0 : d.n > QN_MAX_RANK ? QN_MAX_RANK : (size_t)d.n;
+      memcpy(out, &d.n, sizeof d.n);
+      memcpy(out + offsetof(qn_dims, d), d.d, n * sizeof d.d[0]);
+    } else {
+      memcpy(out, in, sizes[f->kind]);
+    }
+  }
+}
