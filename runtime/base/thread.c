@@ -116,18 +116,28 @@ int qn_cpu_count(void) {
   return online > 0 && online < 65536 ? (int)online : 1;
 }
 
-void qn_thread_pin(int cpu_index) {
-  cpu_set_t allowed, one;
+int qn_cpu_number(int cpu_index) {
+  cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (cpu_index < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-    return;
+    return -1;
   int left = cpu_index;
   for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-    if (!CPU_ISSET((size_t)cpu, &allowed) || left-- > 0)
-      continue;
-    CPU_ZERO(&one);
-    CPU_SET((size_t)cpu, &one);
-    (void)pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-    return;
+    if (CPU_ISSET((size_t)cpu, &allowed) && left-- == 0)
+      return cpu;
   }
+  return -1;
 }
+
+int qn_cpu_current(void) { return sched_getcpu(); }
+
+void qn_thread_pin_to(int number) {
+  cpu_set_t one;
+  if (number < 0 || number >= CPU_SETSIZE)
+    return;
+  CPU_ZERO(&one);
+  CPU_SET((size_t)number, &one);
+  (void)pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+}
+
+void qn_thread_pin(int cpu_index) { qn_thread_pin_to(qn_cpu_number(cpu_index)); }

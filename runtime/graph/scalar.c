@@ -1,5 +1,5 @@
-/* Shorthands that write scalar operations into a sink, and the host sink, which evaluates each operation the moment it is emitted.
- * Nothing here knows about accuracy; the arithmetic itself is in scalar_eval.c. */
+/* Shorthands that write scalar operations into a sink, and the host sink, which evaluates each operation the moment
+ * it is emitted. Nothing here knows about accuracy; the arithmetic itself is in scalar_eval.c. */
 #include "quern/scalar.h"
 
 #include <stdlib.h>

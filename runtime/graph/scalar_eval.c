@@ -1,5 +1,6 @@
-/* What each scalar operation means, bit for bit, on the host. Every float operation is one C operation of the same width, so nothing is
- * rounded twice and nothing can be contracted. f16 and bf16 compute in f32 and round back, which for one operation equals rounding once. */
+/* What each scalar operation means, bit for bit, on the host. Every float operation is one C operation of the same
+ * width, so nothing is rounded twice and nothing can be contracted. f16 and bf16 compute in f32 and round back,
+ * which for one operation equals rounding once. */
 #include <math.h>
 #include <string.h>
 
@@ -244,7 +245,8 @@ static uint64_t eval_int(qn_sop op, qn_dtype t, const uint64_t *in) {
   return cut(y, width);
 }
 
-/* Rounds to f32 keeping a trace of what was lost in the last bit, so that a second, coarser rounding is still correct. */
+/* Rounds to f32 keeping a trace of what was lost in the last bit, so that a second, coarser rounding is still
+ * correct. */
 static float round_odd(double x) {
   float f = (float)x;
   if (isnan(x) || (double)f == x)

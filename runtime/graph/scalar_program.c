@@ -1,5 +1,6 @@
-/* The recording sink: keeps an expansion as a list of operations without duplicates, and runs it over arrays a block of lanes at a time.
- * Common pairs of operation and dtype have a loop of their own that the compiler vectorises; the rest go through qn_scalar_eval. */
+/* The recording sink: keeps an expansion as a list of operations without duplicates, and runs it over arrays a block
+ * of lanes at a time. Common pairs of operation and dtype have a loop of their own that the compiler vectorises; the
+ * rest go through qn_scalar_eval. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

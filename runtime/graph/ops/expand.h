@@ -1,5 +1,6 @@
-/* Private to the expansions: the float format an expansion works in, polynomials, and the cores of exp and log that others build on.
- * A core takes its format as `m`; constants of f32 are rounded from the same literals as those of f64 where one form serves both. */
+/* Private to the expansions: the float format an expansion works in, polynomials, and the cores of exp and log that
+ * others build on. A core takes its format as `m`; constants of f32 are rounded from the same literals as those of
+ * f64 where one form serves both. */
 #ifndef QUERN_EXPAND_H
 #define QUERN_EXPAND_H
 

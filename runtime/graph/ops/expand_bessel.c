@@ -1,5 +1,5 @@
-/* e^-|x| I1(x). Up to 8 the series of I1(x)/x in x^2, whose terms are all positive, times e^-|x|; beyond, a polynomial in 1/x over
- * sqrt(x). */
+/* e^-|x| I1(x). Up to 8 the series of I1(x)/x in x^2, whose terms are all positive, times e^-|x|; beyond, a
+ * polynomial in 1/x over sqrt(x). */
 #include "expand.h"
 
 static const double near_f32[] = {0.5,

@@ -1,8 +1,9 @@
-/* What is spelt with compare, select and bits because drivers disagree about it: maximum, minimum, sign, abs, clamp, is_finite, rounding
- * away from zero, next_after and the total order. */
+/* What is spelt with compare, select and bits because drivers disagree about it: maximum, minimum, sign, abs, clamp,
+ * is_finite, rounding away from zero, next_after and the total order. */
 #include "expand.h"
 
-/* In a tie of floats the bits are joined: and leaves -0 only if both are, or leaves +0 only if both are. Equal values otherwise agree. */
+/* In a tie of floats the bits are joined: and leaves -0 only if both are, or leaves +0 only if both are. Equal
+ * values otherwise agree. */
 static qn_sval extremum(qn_sink *s, qn_sval a, qn_sval b, bool maximum) {
   qn_dtype t = s->dtype(s, a);
   if (t == QN_BOOL)
@@ -71,7 +72,8 @@ qn_sval qn_expand_round_afz(qn_sink *s, const qn_sval *in, const void *attr) {
   return qn_ex_with_sign(s, m, y, qn_ex_sign_bit(s, m, in[0]));
 }
 
-/* Neighbours are neighbours as integers too: one up away from zero, one down towards it; from zero the least subnormal of y's sign. */
+/* Neighbours are neighbours as integers too: one up away from zero, one down towards it; from zero the least
+ * subnormal of y's sign. */
 qn_sval qn_expand_next_after(qn_sink *s, const qn_sval *in, const void *attr) {
   (void)attr;
   const qn_ex_fmt *m = qn_ex_fmt_of(s, in[0]);

@@ -1,4 +1,5 @@
-/* Conversions that no device may decide: saturation, NaN to 0, narrow integers by way of 32 bits; and rounding to a smaller format. */
+/* Conversions that no device may decide: saturation, NaN to 0, narrow integers by way of 32 bits; and rounding to a
+ * smaller format. */
 #include "expand.h"
 
 #include <math.h>
@@ -32,8 +33,8 @@ qn_sval qn_expand_convert(qn_sink *s, qn_dtype to, qn_sval x) {
   return qs_convert(s, to, x);
 }
 
-/* Adds half of the last kept place (ties to even) to the bits, cuts, then sends what left the exponent's range to infinity or zero.
- * Values below the smaller format's normal range become zero, as XLA's do. */
+/* Adds half of the last kept place (ties to even) to the bits, cuts, then sends what left the exponent's range to
+ * infinity or zero. Values below the smaller format's normal range become zero, as XLA's do. */
 qn_sval qn_expand_reduce_precision(qn_sink *s, qn_sval x, int exponent_bits, int mantissa_bits) {
   const qn_ex_fmt *m = qn_ex_fmt_of(s, x);
   qn_sval sign = qn_ex_sign_bit(s, m, x);

@@ -1,10 +1,11 @@
 /* Formats, polynomials, and the cores of exp and log.
  *
- * exp: Cody and Waite's reduction x = k ln2 + r by fma, a minimax polynomial in r, and scaling by 2^k in two exact halves so that a
- * subnormal result is rounded once. log: x = 2^e (1 + f), then in f32 a minimax polynomial f - f^2/2 + f^3 q(f), in f64 the series in
- * s = f/(2+f) arranged as in fdlibm's e_log.c (f - (f^2/2 - s (f^2/2 + R(s^2)))). Every polynomial in the expansions was fitted by
- * Remez's exchange in 45 digits, with its leading coefficients rounded first and the others refitted; the comment beside a table gives
- * the resulting error relative to the function. */
+ * exp: Cody and Waite's reduction x = k ln2 + r by fma, a minimax polynomial in r, and scaling by 2^k in two exact
+ * halves so that a subnormal result is rounded once. log: x = 2^e (1 + f), then in f32 a minimax polynomial f -
+ * f^2/2 + f^3 q(f), in f64 the series in s = f/(2+f) arranged as in fdlibm's e_log.c (f - (f^2/2 - s (f^2/2 +
+ * R(s^2)))). Every polynomial in the expansions was fitted by Remez's exchange in 45 digits, with its leading
+ * coefficients rounded first and the others refitted; the comment beside a table gives the resulting error relative
+ * to the function. */
 #include "expand.h"
 
 #include <math.h>
@@ -199,7 +200,8 @@ qn_sval qn_ex_log_any(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
   return qs_select(s, qs_gt(s, x, zero), y, edge);
 }
 
-/* With u = 1 + ab only used to find the exponent, f = ab 2^-e + (2^-e - 1) is one fma; the factors of 16 keep 2^-e a normal number. */
+/* With u = 1 + ab only used to find the exponent, f = ab 2^-e + (2^-e - 1) is one fma; the factors of 16 keep 2^-e a
+ * normal number. */
 qn_sval qn_ex_log1p_product(qn_sink *s, const qn_ex_fmt *m, qn_sval a, qn_sval b) {
   qn_sval u = qs_fma(s, a, b, qn_ex_k(s, m, 1));
   qn_sval e = split_exponent(s, m, qs_bitcast(s, m->i, u));

@@ -1,8 +1,8 @@
 /* erf, erfc and the inverse of erf.
  *
- * erfc x = e^(-x^2) (1/(x + K)) P(q), q = (x - K)/(x + K): the mapping of Shepherd and Laframboise (Math. Comp. 36, 1981), which takes
- * the half-line to a short interval. e^(-x^2) keeps the rounding error of x^2 by fma. erf near 0 is x + x P(x^2); further out f32 takes
- * 1 - e^(-P(x)) and f64 takes 1 - erfc. */
+ * erfc x = e^(-x^2) (1/(x + K)) P(q), q = (x - K)/(x + K): the mapping of Shepherd and Laframboise (Math. Comp. 36,
+ * 1981), which takes the half-line to a short interval. e^(-x^2) keeps the rounding error of x^2 by fma. erf near 0
+ * is x + x P(x^2); further out f32 takes 1 - e^(-P(x)) and f64 takes 1 - erfc. */
 #include "expand.h"
 
 static const double erf_near_f32[] = {0.128379151,  -0.376124889,  0.112817302,
@@ -80,7 +80,8 @@ qn_sval qn_expand_erfc(qn_sink *s, const qn_sval *in, const void *attr) {
   return qs_select(s, qs_lt(s, ax, qn_ex_k(s, m, 0.5)), near, y);
 }
 
-/* ---- inverse: M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2010), polynomials in w = -log(1 - x^2) ---- */
+/* ---- inverse: M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2010), polynomials in w = -log(1
+ * - x^2) ---- */
 
 static const double giles_f32_near[] = {1.50140941f,     0.246640727f,    -0.00417768164f,
                                         -0.00125372503f, 0.00021858087f,  -4.39150654e-06f,

@@ -31,8 +31,8 @@ qn_sval qn_expand_log1p(qn_sink *s, const qn_sval *in, const void *attr) {
   return qn_ex_log1p_any(s, qn_ex_fmt_of(s, in[0]), in[0]);
 }
 
-/* With e = e^-|x|, which never overflows, and q = e / (1 + e): 1 - q for x >= 0, e - e q below, so that the far tail keeps e's
- * precision and the rounding of 1 + e counts only by a part. */
+/* With e = e^-|x|, which never overflows, and q = e / (1 + e): 1 - q for x >= 0, e - e q below, so that the far tail
+ * keeps e's precision and the rounding of 1 + e counts only by a part. */
 qn_sval qn_expand_logistic(qn_sink *s, const qn_sval *in, const void *attr) {
   (void)attr;
   const qn_ex_fmt *m = qn_ex_fmt_of(s, in[0]);
@@ -49,8 +49,8 @@ qn_sval qn_expand_rsqrt(qn_sink *s, const qn_sval *in, const void *attr) {
   return qs_div(s, qn_ex_k(s, m, 1), qs_sqrt(s, in[0]));
 }
 
-/* r = |x|^(-1/3) from a guess by dividing the exponent (the bits) by three and third-order steps r += r h (1/3 + 2h/9), h = 1 - |x| r^3,
- * then y = |x| r^2 with one Newton correction. */
+/* r = |x|^(-1/3) from a guess by dividing the exponent (the bits) by three and third-order steps r += r h (1/3 +
+ * 2h/9), h = 1 - |x| r^3, then y = |x| r^2 with one Newton correction. */
 qn_sval qn_expand_cbrt(qn_sink *s, const qn_sval *in, const void *attr) {
   (void)attr;
   const qn_ex_fmt *m = qn_ex_fmt_of(s, in[0]);

@@ -1,8 +1,9 @@
 /* lgamma, digamma, polygamma, Hurwitz's zeta.
  *
- * lgamma of x > 0: (x - 1)(x - 2) R(x) on [1, 3), so that both zeros are exact; below 1 by one step of the recurrence, up to 8 by up to
- * five, whose factors share one logarithm; from 8 Stirling's series. digamma likewise: (x - x0) R(x) on [1, 2) around its zero x0. For
- * x < 0 both reflect. Near the zeros of the reflected functions the error is absolute (docs/numerics.md). */
+ * lgamma of x > 0: (x - 1)(x - 2) R(x) on [1, 3), so that both zeros are exact; below 1 by one step of the
+ * recurrence, up to 8 by up to five, whose factors share one logarithm; from 8 Stirling's series. digamma likewise:
+ * (x - x0) R(x) on [1, 2) around its zero x0. For x < 0 both reflect. Near the zeros of the reflected functions the
+ * error is absolute (docs/numerics.md). */
 #include "expand.h"
 
 static const double lgamma_f32[] = {0.422784328,    -0.100317277,   0.0329655781,  -0.012384926,  0.00499182986,

@@ -60,8 +60,8 @@ qn_sval qn_expand_cosh(qn_sink *s, const qn_sval *in, const void *attr) {
   return qs_add(s, y, y);
 }
 
-/* t / (t + 2) with t = e^(2|x|) - 1. Near 0, -t / (t + 2) with t = e^(-2|x|) - 1 puts the denominator below 2, where its rounding
- * costs half as much. */
+/* t / (t + 2) with t = e^(2|x|) - 1. Near 0, -t / (t + 2) with t = e^(-2|x|) - 1 puts the denominator below 2, where
+ * its rounding costs half as much. */
 qn_sval qn_expand_tanh(qn_sink *s, const qn_sval *in, const void *attr) {
   (void)attr;
   const qn_ex_fmt *m = qn_ex_fmt_of(s, in[0]);

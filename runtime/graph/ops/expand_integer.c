@@ -1,5 +1,5 @@
-/* Division, remainder and shifts with every operand defined: the scalar operations leave zero divisors, MIN / -1 and over-wide counts to
- * the expansion. */
+/* Division, remainder and shifts with every operand defined: the scalar operations leave zero divisors, MIN / -1 and
+ * over-wide counts to the expansion. */
 #include "expand.h"
 
 static qn_sval all_ones(qn_sink *s, qn_dtype t) { return qs_bits(s, t, UINT64_MAX); }
@@ -28,8 +28,9 @@ qn_sval qn_expand_divide(qn_sink *s, const qn_sval *in, const void *attr) {
   return qs_select(s, zero, all_ones(s, t), q);
 }
 
-/* fmod by long division: from the largest multiple of |y| down, each step takes off the nearest multiple of |y| 2^(kj). A quotient has
- * at most k + 1 bits, so it and the fma that subtracts it are exact; where |y| 2^(kj) is far above the rest the quotient is 0. */
+/* fmod by long division: from the largest multiple of |y| down, each step takes off the nearest multiple of |y|
+ * 2^(kj). A quotient has at most k + 1 bits, so it and the fma that subtracts it are exact; where |y| 2^(kj) is far
+ * above the rest the quotient is 0. */
 static qn_sval remainder_float(qn_sink *s, qn_sval x, qn_sval y) {
   const qn_ex_fmt *m = qn_ex_fmt_of(s, x);
   enum { STEPS = 41 };

@@ -1,6 +1,6 @@
-/* x^y. Floats: log2 |x| as an unevaluated sum of two, its product with y likewise, then 2^(that), then C99's special cases. Integers:
- * squaring over the bits of the exponent; a negative exponent leaves 0 but for bases 1 and -1, and all bits set for base 0, as a
- * division by zero does. */
+/* x^y. Floats: log2 |x| as an unevaluated sum of two, its product with y likewise, then 2^(that), then C99's special
+ * cases. Integers: squaring over the bits of the exponent; a negative exponent leaves 0 but for bases 1 and -1, and
+ * all bits set for base 0, as a division by zero does. */
 #include "expand.h"
 
 /* (atanh(s)/s - 1)/s^2 = 1/3 + z P(z), z = s^2, |s| <= 0.1716 */

@@ -1,6 +1,7 @@
-/* sin, cos, tan over the whole range, after Payne and Hanek: the part of x / (2 pi) below one turn is a fixed-point product of x's
- * mantissa with a window of the bits of 1 / (2 pi), kept to 64 bits (f32) or 128 (f64). The window is picked by selects between
- * constants and one variable shift. Below 1 the argument is its own reduction. f32 uses 32-bit integers only. */
+/* sin, cos, tan over the whole range, after Payne and Hanek: the part of x / (2 pi) below one turn is a fixed-point
+ * product of x's mantissa with a window of the bits of 1 / (2 pi), kept to 64 bits (f32) or 128 (f64). The window is
+ * picked by selects between constants and one variable shift. Below 1 the argument is its own reduction. f32 uses
+ * 32-bit integers only. */
 #include "expand.h"
 
 static const double sin_f32[] = {-0.166666672, 0.00833335984, -0.000198438676, 2.73570481e-06};  /* 2^-31.1 on [0, 1] */
@@ -25,7 +26,8 @@ typedef struct reduced {
   qn_sval quad; /* quarter turns, unsigned; the low two bits count */
 } reduced;
 
-/* Words j..j+3 of the table, j the bits of `exponent` above the word's shift, then shifted left by the rest: w[0..2]. */
+/* Words j..j+3 of the table, j the bits of `exponent` above the word's shift, then shifted left by the rest:
+ * w[0..2]. */
 static void window(qn_sink *s, qn_dtype u, qn_sval exponent, qn_sval w[3]) {
   bool wide = u == QN_U64;
   const uint64_t *table = wide ? turn_f64 : turn_f32;
@@ -75,7 +77,8 @@ static reduced reduce(qn_sink *s, const qn_ex_fmt *m, qn_sval ax) {
   qn_sval carry = qs_select(s, qs_lt(s, low, qs_mul(s, digits, w[1])), qs_bits(s, u, 1), qs_bits(s, u, 0));
   qn_sval high = qs_add(s, upper(s, u, digits, w[1]), qs_mul(s, digits, w[0]));
   high = qs_add(s, high, carry);
-  /* split off the nearest quarter turn; the rest, signed, becomes a float without losing the bits beyond its mantissa */
+  /* split off the nearest quarter turn; the rest, signed, becomes a float without losing the bits beyond its
+   * mantissa */
   qn_sval quarter = qs_bits(s, u, (uint64_t)width - 2);
   qn_sval quad = qs_shr(s, qs_add(s, high, qs_bits(s, u, UINT64_C(1) << (width - 3))), quarter);
   qn_sval rest = qs_bitcast(s, m->i, qs_sub(s, high, qs_shl(s, quad, quarter)));

@@ -112,6 +112,21 @@ qn_val qn_var_at(qn_place at, qn_val x, int axes_count, const int64_t *axes, int
   return keepdims ? y : drop_axes(at, y, axes_count, axes);
 }
 
+/* The square root of a sum of squares: at 0 its derivative is 0, where the quotient rule has 0 times infinity. */
+static qn_val root(qn_place at, qn_val x) {
+  qn_val zero = qn_like_at(at, x, 0), empty = qn_compare_at(at, x, zero, QN_CMP_EQ, QN_CMP_DEFAULT);
+  return qn_select_at(at, empty, zero, qn_sqrt_at(at, qn_select_at(at, empty, qn_like_at(at, x, 1), x)));
+}
+
+qn_val qn_std_at(qn_place at, qn_val x, int axes_count, const int64_t *axes, int ddof, bool keepdims) {
+  return narrowed(at, root(at, qn_var_at(at, widened(at, x), axes_count, axes, ddof, keepdims)), x);
+}
+
+qn_val qn_norm_at(qn_place at, qn_val x, int axes_count, const int64_t *axes, bool keepdims) {
+  qn_val squares = qn_square_at(at, widened(at, x));
+  return narrowed(at, root(at, qn_reduce_op_at(at, squares, QN_OP_ADD, axes_count, axes, keepdims)), x);
+}
+
 /* ---- argmax, argmin, one_hot ---- */
 /* (value, index) pairs: the better value wins, any NaN before all else, the lower index among equals. */
 static qn_status arg_body(qn_dtype t, bool largest, qn_graph **out_body) {

@@ -75,6 +75,9 @@ uint64_t qn_time_ns(void);         /* monotonic */
 double qn_time_since_start(void);  /* seconds since the process began, as the system counts it */
 int qn_cpu_count(void);            /* processors this process may run on */
 void qn_thread_pin(int cpu_index); /* the calling thread, to the n-th processor it may run on; best effort */
+int qn_cpu_number(int cpu_index);  /* the system's number of the n-th processor the calling thread may run on, or -1 */
+int qn_cpu_current(void);          /* number of the processor the calling thread runs on now; -1: unknown */
+void qn_thread_pin_to(int number); /* the calling thread, to the processor of that number; best effort */
 
 /* ---- shared libraries opened at run time ---- */
 typedef struct qn_library qn_library;

@@ -69,26 +69,59 @@ typedef enum qn_op {
   QN_OP_COUNT
 } qn_op;
 
-typedef enum qn_compare_direction { QN_CMP_EQ, QN_CMP_NE, QN_CMP_LT, QN_CMP_LE, QN_CMP_GT, QN_CMP_GE } qn_compare_direction;
-typedef enum qn_compare_type { QN_CMP_DEFAULT, QN_CMP_FLOAT, QN_CMP_TOTALORDER, QN_CMP_SIGNED, QN_CMP_UNSIGNED } qn_compare_type;
+typedef enum qn_compare_direction {
+  QN_CMP_EQ,
+  QN_CMP_NE,
+  QN_CMP_LT,
+  QN_CMP_LE,
+  QN_CMP_GT,
+  QN_CMP_GE
+} qn_compare_direction;
+typedef enum qn_compare_type {
+  QN_CMP_DEFAULT,
+  QN_CMP_FLOAT,
+  QN_CMP_TOTALORDER,
+  QN_CMP_SIGNED,
+  QN_CMP_UNSIGNED
+} qn_compare_type;
 typedef enum qn_fft_type { QN_FFT, QN_IFFT, QN_RFFT, QN_IRFFT } qn_fft_type;
 
 /* One record per op family; a node points to its own (NULL where the op has none). */
-typedef struct qn_attr_constant { const void *data; int64_t elements; /* 1: splat of any shape */ } qn_attr_constant;
-typedef struct qn_attr_dims { qn_dims dims; } qn_attr_dims; /* broadcast_in_dim, transpose, reverse, reduce, dynamic_slice (sizes) */
-typedef struct qn_attr_axis { int64_t dimension; } qn_attr_axis; /* concatenate, iota, get_dimension_size */
-typedef struct qn_attr_slice { qn_dims start, limit, stride; } qn_attr_slice;
-typedef struct qn_attr_pad { qn_dims low, high, interior; } qn_attr_pad;
-typedef struct qn_attr_compare { qn_compare_direction direction; qn_compare_type type; } qn_attr_compare;
-typedef struct qn_attr_precision { int32_t exponent_bits, mantissa_bits; } qn_attr_precision;
-typedef struct qn_attr_dot { qn_dims lhs_batch, rhs_batch, lhs_contract, rhs_contract; } qn_attr_dot;
+typedef struct qn_attr_constant {
+  const void *data;
+  int64_t elements; /* 1: splat of any shape */
+} qn_attr_constant;
+typedef struct qn_attr_dims {
+  qn_dims dims;
+} qn_attr_dims; /* broadcast_in_dim, transpose, reverse, reduce, dynamic_slice (sizes) */
+typedef struct qn_attr_axis {
+  int64_t dimension;
+} qn_attr_axis; /* concatenate, iota, get_dimension_size */
+typedef struct qn_attr_slice {
+  qn_dims start, limit, stride;
+} qn_attr_slice;
+typedef struct qn_attr_pad {
+  qn_dims low, high, interior;
+} qn_attr_pad;
+typedef struct qn_attr_compare {
+  qn_compare_direction direction;
+  qn_compare_type type;
+} qn_attr_compare;
+typedef struct qn_attr_precision {
+  int32_t exponent_bits, mantissa_bits;
+} qn_attr_precision;
+typedef struct qn_attr_dot {
+  qn_dims lhs_batch, rhs_batch, lhs_contract, rhs_contract;
+} qn_attr_dot;
 typedef struct qn_attr_gather {
-  qn_dims offset_dims, collapsed_slice_dims, operand_batching_dims, start_indices_batching_dims, start_index_map, slice_sizes;
+  qn_dims offset_dims, collapsed_slice_dims, operand_batching_dims, start_indices_batching_dims, start_index_map,
+      slice_sizes;
   int64_t index_vector_dim;
   bool indices_are_sorted;
 } qn_attr_gather;
 typedef struct qn_attr_scatter {
-  qn_dims update_window_dims, inserted_window_dims, input_batching_dims, scatter_indices_batching_dims, scatter_dims_to_operand_dims;
+  qn_dims update_window_dims, inserted_window_dims, input_batching_dims, scatter_indices_batching_dims,
+      scatter_dims_to_operand_dims;
   int64_t index_vector_dim;
   bool indices_are_sorted, unique_indices;
 } qn_attr_scatter;
@@ -98,11 +131,24 @@ typedef struct qn_attr_conv {
   qn_dims input_spatial, kernel_spatial, output_spatial;
   int64_t feature_group_count, batch_group_count;
 } qn_attr_conv;
-typedef struct qn_attr_window { qn_dims size, stride, base_dilation, window_dilation, pad_low, pad_high; } qn_attr_window;
-typedef struct qn_attr_sort { int64_t dimension; bool is_stable; } qn_attr_sort;
-typedef struct qn_attr_fft { qn_fft_type type; qn_dims length; } qn_attr_fft;
-typedef struct qn_attr_solve { bool left_side, lower, unit_diagonal; int32_t transpose_a; /* 0 no, 1 transpose, 2 adjoint */ } qn_attr_solve;
-typedef struct qn_attr_name { const char *target, *config; } qn_attr_name; /* custom_call, remat marks, named values */
+typedef struct qn_attr_window {
+  qn_dims size, stride, base_dilation, window_dilation, pad_low, pad_high;
+} qn_attr_window;
+typedef struct qn_attr_sort {
+  int64_t dimension;
+  bool is_stable;
+} qn_attr_sort;
+typedef struct qn_attr_fft {
+  qn_fft_type type;
+  qn_dims length;
+} qn_attr_fft;
+typedef struct qn_attr_solve {
+  bool left_side, lower, unit_diagonal;
+  int32_t transpose_a; /* 0 no, 1 transpose, 2 adjoint */
+} qn_attr_solve;
+typedef struct qn_attr_name {
+  const char *target, *config;
+} qn_attr_name; /* custom_call, remat marks, named values */
 
 typedef struct qn_node {
   qn_op op;
@@ -110,7 +156,8 @@ typedef struct qn_node {
   const uint32_t *operands; /* value ids */
   uint32_t first_result;    /* its results are first_result, first_result + 1, ... */
   const void *attr;         /* the qn_attr_* record of the op's family, or NULL */
-  qn_graph *const *regions; /* sealed; captured values are trailing operands of the node and trailing parameters of the region */
+  qn_graph *const
+      *regions; /* sealed; captured values are trailing operands of the node and trailing parameters of the region */
   qn_place place;
 } qn_node;
 
@@ -126,15 +173,15 @@ void qn_graph_release(qn_graph *g);
 
 /* ---- building below the builders: rules, rewrites, importers ---- */
 /* Adds a node after checking it by the row's shape rule. `attr` is copied (by the row's attribute size). Returns its first result. */
-qn_val qn_graph_add(qn_graph *g, qn_op op, const qn_val *operands, size_t count, const void *attr, qn_graph *const *regions,
-                    size_t region_count, qn_place place);
+qn_val qn_graph_add(qn_graph *g, qn_op op, const qn_val *operands, size_t count, const void *attr,
+                    qn_graph *const *regions, size_t region_count, qn_place place);
 /* The same with the result type stated, for ops whose result does not follow from operands (convert, bitcast_convert, reshape,
  * broadcast_in_dim, iota, dot_general's element type ...): it reaches the shape rule as qn_infer.hint. NULL: not given. */
-qn_val qn_graph_add_typed(qn_graph *g, qn_op op, const qn_val *operands, size_t count, const void *attr, qn_graph *const *regions,
-                          size_t region_count, const qn_type *hint, qn_place place);
+qn_val qn_graph_add_typed(qn_graph *g, qn_op op, const qn_val *operands, size_t count, const void *attr,
+                          qn_graph *const *regions, size_t region_count, const qn_type *hint, qn_place place);
 /* The same with the result type of ops whose result does not follow from their operands (qn_infer.hint); NULL: not given. */
-qn_val qn_graph_add_typed(qn_graph *g, qn_op op, const qn_val *operands, size_t count, const void *attr, qn_graph *const *regions,
-                          size_t region_count, const qn_type *hint, qn_place place);
+qn_val qn_graph_add_typed(qn_graph *g, qn_op op, const qn_val *operands, size_t count, const void *attr,
+                          qn_graph *const *regions, size_t region_count, const qn_type *hint, qn_place place);
 qn_val qn_val_result(qn_val first, int index); /* the index-th result of the node that made `first` */
 /* While set, builders record this place instead of their own (a derivative belongs to the line that it differentiates). */
 void qn_graph_set_place(qn_graph *g, const qn_place *place);
@@ -149,14 +196,16 @@ bool qn_graph_inline(qn_graph *g, const qn_graph *callee, const qn_val *args, si
 qn_val qn_graph_copy_node(qn_graph *g, const qn_graph *from, const qn_node *node, const qn_val *operands);
 /* Rebuilds a sealed graph as a pass does: live nodes only, in order. For each node `fn` either fills out[0 .. result_count-1] with values
  * of `to` and returns true, or returns false and the node is copied. Parameters, results and their paths are kept. */
-typedef bool (*qn_rebuild_fn)(qn_graph *to, const qn_graph *from, const qn_node *node, const qn_val *operands, qn_val *out, void *user);
+typedef bool (*qn_rebuild_fn)(qn_graph *to, const qn_graph *from, const qn_node *node, const qn_val *operands,
+                              qn_val *out, void *user);
 qn_status qn_graph_rebuild(const qn_graph *g, qn_rebuild_fn fn, void *user, qn_graph **out_graph);
 /* Arena of the graph, for attributes and names that live as long as it. */
 qn_arena *qn_graph_arena(qn_graph *g);
 
 /* ---- reading ---- */
 const char *qn_graph_name(const qn_graph *g);
-size_t qn_graph_node_count(const qn_graph *g); /* nodes 0 .. count-1 in dependency order; parameters are nodes of QN_OP_PARAMETER */
+size_t qn_graph_node_count(
+    const qn_graph *g); /* nodes 0 .. count-1 in dependency order; parameters are nodes of QN_OP_PARAMETER */
 const qn_node *qn_graph_node(const qn_graph *g, size_t index);
 size_t qn_graph_value_count(const qn_graph *g); /* ids run from 1 to this, inclusive */
 const qn_type *qn_graph_type(const qn_graph *g, uint32_t value);

@@ -15,9 +15,9 @@ typedef enum qn_op_kind {
   QN_KIND_MOVE,        /* result element is some operand's element (or pad value) */
   QN_KIND_REDUCE,
   QN_KIND_CONTRACT,
-  QN_KIND_INDEX,       /* gather, scatter, dynamic slices */
+  QN_KIND_INDEX, /* gather, scatter, dynamic slices */
   QN_KIND_CONTROL,
-  QN_KIND_MARK         /* identity or call-like: lowered away before scheduling */
+  QN_KIND_MARK /* identity or call-like: lowered away before scheduling */
 } qn_op_kind;
 
 /* Shape rule's view. Fills out_types[0 .. result_count-1]; fails with a message naming op, operand, expected, got. */
@@ -28,25 +28,29 @@ typedef struct qn_infer {
   const qn_type *operands;
   const void *attr;
   qn_graph *const *regions;
-  int result_count;    /* set by the rule; 1 unless said otherwise */
-  qn_type *out_types;  /* room for operand_count + 1, or for what a region returns, whichever is more */
-  qn_type hint;        /* result type for ops whose result does not follow from operands (convert, reshape, iota, broadcast_in_dim, ...):
+  int result_count;   /* set by the rule; 1 unless said otherwise */
+  qn_type *out_types; /* room for operand_count + 1, or for what a region returns, whichever is more */
+  qn_type
+      hint; /* result type for ops whose result does not follow from operands (convert, reshape, iota, broadcast_in_dim, ...):
                           given by the builder or parser; dtype NONE: not given */
 } qn_infer;
 
 /* Derivative rule's view: values of the new graph `g`. */
 typedef struct qn_rule {
   qn_graph *g;
-  const qn_node *node;   /* of the differentiated graph: op, attributes, regions, place */
-  const void *attr;      /* node->attr */
+  const qn_node *node; /* of the differentiated graph: op, attributes, regions, place */
+  const void *attr;    /* node->attr */
   int in_count, out_count;
-  const qn_val *in;      /* primal operands */
-  const qn_val *out;     /* primal results */
-  const qn_val *given;   /* vjp: cotangents of the results; jvp: tangents of the operands. The null value stands for zero */
-  const bool *wanted;    /* vjp: which operands' cotangents are asked for */
+  const qn_val *in;  /* primal operands */
+  const qn_val *out; /* primal results */
+  const qn_val
+      *given; /* vjp: cotangents of the results; jvp: tangents of the operands. The null value stands for zero */
+  const bool *wanted; /* vjp: which operands' cotangents are asked for */
 } qn_rule;
-typedef qn_val (*qn_partial_fn)(qn_rule *r, int i);         /* d result / d operand i, elementwise; null value: zero everywhere */
-typedef void (*qn_derive_fn)(qn_rule *r, qn_val *out);      /* vjp: out[in_count] cotangents; jvp: out[out_count] tangents. Preset to null */
+typedef qn_val (*qn_partial_fn)(qn_rule *r,
+                                int i); /* d result / d operand i, elementwise; null value: zero everywhere */
+typedef void (*qn_derive_fn)(
+    qn_rule *r, qn_val *out); /* vjp: out[in_count] cotangents; jvp: out[out_count] tangents. Preset to null */
 /* A cotangent or tangent times a partial, of its shape or a scalar: where `given` is 0 and the partial is not finite the product is 0
  * (docs/gradients.md), and so is its own derivative there. */
 qn_val qn_rule_product(qn_val given, qn_val partial);
@@ -54,14 +58,15 @@ qn_val qn_rule_product(qn_val given, qn_val partial);
 /* Batching rule's view: every operand has its lane axis at 0, or none. */
 typedef struct qn_batch {
   qn_graph *g;
-  const qn_graph *from;  /* the graph of `node`: qn_graph_type(from, node->first_result) is the result's type without lanes */
+  const qn_graph
+      *from; /* the graph of `node`: qn_graph_type(from, node->first_result) is the result's type without lanes */
   const qn_node *node;
   const void *attr;
   int in_count, out_count;
-  int64_t size;          /* lanes */
+  int64_t size; /* lanes */
   const qn_val *in;
-  const bool *mapped;    /* per operand */
-  bool *out_mapped;      /* per result; preset to true */
+  const bool *mapped; /* per operand */
+  bool *out_mapped;   /* per result; preset to true */
 } qn_batch;
 typedef void (*qn_batch_fn)(qn_batch *b, qn_val *out);
 
@@ -76,7 +81,7 @@ typedef struct qn_ref_call {
   void *const *out;
 } qn_ref_call;
 typedef double (*qn_ref_f)(const double *x);
-typedef int64_t (*qn_ref_i)(const int64_t *x, int bits);  /* result is cut to `bits` by the caller */
+typedef int64_t (*qn_ref_i)(const int64_t *x, int bits); /* result is cut to `bits` by the caller */
 typedef uint64_t (*qn_ref_u)(const uint64_t *x, int bits);
 typedef qn_status (*qn_ref_eval)(const qn_ref_call *c);
 
@@ -84,28 +89,35 @@ typedef qn_status (*qn_ref_eval)(const qn_ref_call *c);
 typedef struct qn_sample {
   int ranks[4];
   int64_t dims[4][5];
-  double lo, hi;     /* range of operand values (integers: rounded) */
-  double tol;        /* relative error allowed in f32 against the reference; 0: exact */
-  const void *attr;  /* attribute record, NULL where the op has none */
+  double lo, hi;    /* range of operand values (integers: rounded) */
+  double tol;       /* relative error allowed in f32 against the reference; 0: exact */
+  const void *attr; /* attribute record, NULL where the op has none */
   qn_type hint;
 } qn_sample;
 
 /* Which dtypes an operation takes. */
 enum {
-  QN_D_BOOL = 1, QN_D_SIGNED = 2, QN_D_UNSIGNED = 4, QN_D_FLOAT = 8, QN_D_COMPLEX = 16,
-  QN_D_INT = QN_D_SIGNED | QN_D_UNSIGNED, QN_D_BITS = QN_D_INT | QN_D_BOOL, QN_D_REAL = QN_D_INT | QN_D_FLOAT, QN_D_ANY = 31
+  QN_D_BOOL = 1,
+  QN_D_SIGNED = 2,
+  QN_D_UNSIGNED = 4,
+  QN_D_FLOAT = 8,
+  QN_D_COMPLEX = 16,
+  QN_D_INT = QN_D_SIGNED | QN_D_UNSIGNED,
+  QN_D_BITS = QN_D_INT | QN_D_BOOL,
+  QN_D_REAL = QN_D_INT | QN_D_FLOAT,
+  QN_D_ANY = 31
 };
 
 typedef struct qn_op_def {
-  const char *name;    /* StableHLO mnemonic: "add"; "chlo.erf"; Quern's own: "quern.stop_gradient" */
-  const char *doc;     /* a sentence or two; the generated op list prints it */
-  int arity;           /* -1: any */
+  const char *name; /* StableHLO mnemonic: "add"; "chlo.erf"; Quern's own: "quern.stop_gradient" */
+  const char *doc;  /* a sentence or two; the generated op list prints it */
+  int arity;        /* -1: any */
   qn_op_kind kind;
-  unsigned dtypes;     /* of operand 0 (QN_D_*) */
-  size_t attr_size;    /* of its qn_attr_* record, 0: none */
+  unsigned dtypes;  /* of operand 0 (QN_D_*) */
+  size_t attr_size; /* of its qn_attr_* record, 0: none */
   qn_status (*infer)(qn_infer *ctx);
   qn_partial_fn partial; /* elementwise: serves both modes */
-  bool linear;         /* in every differentiable operand jointly: jvp is the op on tangents */
+  bool linear;           /* in every differentiable operand jointly: jvp is the op on tangents */
   qn_derive_fn vjp, jvp;
   const char *no_grad; /* why there is no derivative, where none of the above is given: "result is boolean" */
   qn_batch_fn batch;

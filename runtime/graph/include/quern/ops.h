@@ -95,7 +95,8 @@ qn_val qn_iota_at(qn_place at, qn_graph *g, qn_type type, int64_t dimension);
 #define qn_iota(g, type, dimension) qn_iota_at(QN_HERE, g, type, dimension)
 
 /* ---- elementwise with attributes ---- */
-qn_val qn_compare_at(qn_place at, qn_val a, qn_val b, qn_compare_direction direction, qn_compare_type type); /* broadcasts; bool */
+qn_val qn_compare_at(qn_place at, qn_val a, qn_val b, qn_compare_direction direction,
+                     qn_compare_type type); /* broadcasts; bool */
 #define qn_compare(a, b, direction, type) qn_compare_at(QN_HERE, a, b, direction, type)
 #define qn_eq(a, b) qn_compare_at(QN_HERE, a, b, QN_CMP_EQ, QN_CMP_DEFAULT)
 #define qn_ne(a, b) qn_compare_at(QN_HERE, a, b, QN_CMP_NE, QN_CMP_DEFAULT)
@@ -116,7 +117,8 @@ qn_val qn_reduce_precision_at(qn_place at, qn_val x, int exponent_bits, int mant
 
 /* ---- shape movement; dims arguments are copied ---- */
 qn_val qn_broadcast_in_dim_at(qn_place at, qn_val x, int rank, const int64_t *dims, const int64_t *broadcast_dims);
-#define qn_broadcast_in_dim(x, rank, dims, broadcast_dims) qn_broadcast_in_dim_at(QN_HERE, x, rank, dims, broadcast_dims)
+#define qn_broadcast_in_dim(x, rank, dims, broadcast_dims)                                                             \
+  qn_broadcast_in_dim_at(QN_HERE, x, rank, dims, broadcast_dims)
 qn_val qn_broadcast_to_at(qn_place at, qn_val x, int rank, const int64_t *dims); /* NumPy rule: trailing axes line up */
 #define qn_broadcast_to(x, rank, dims) qn_broadcast_to_at(QN_HERE, x, rank, dims)
 qn_val qn_reshape_at(qn_place at, qn_val x, int rank, const int64_t *dims); /* one entry may be -1 */
@@ -125,28 +127,35 @@ qn_val qn_transpose_at(qn_place at, qn_val x, const int64_t *permutation); /* NU
 #define qn_transpose(x, permutation) qn_transpose_at(QN_HERE, x, permutation)
 qn_val qn_reverse_at(qn_place at, qn_val x, int count, const int64_t *dimensions);
 #define qn_reverse(x, count, dimensions) qn_reverse_at(QN_HERE, x, count, dimensions)
-qn_val qn_slice_at(qn_place at, qn_val x, const int64_t *start, const int64_t *limit, const int64_t *stride); /* stride NULL: ones */
+qn_val qn_slice_at(qn_place at, qn_val x, const int64_t *start, const int64_t *limit,
+                   const int64_t *stride); /* stride NULL: ones */
 #define qn_slice(x, start, limit, stride) qn_slice_at(QN_HERE, x, start, limit, stride)
-qn_val qn_pad_at(qn_place at, qn_val x, qn_val value, const int64_t *low, const int64_t *high, const int64_t *interior); /* interior NULL: 0 */
+qn_val qn_pad_at(qn_place at, qn_val x, qn_val value, const int64_t *low, const int64_t *high,
+                 const int64_t *interior); /* interior NULL: 0 */
 #define qn_pad(x, value, low, high, interior) qn_pad_at(QN_HERE, x, value, low, high, interior)
 qn_val qn_concatenate_at(qn_place at, const qn_val *x, size_t count, int64_t dimension);
 #define qn_concatenate(x, count, dimension) qn_concatenate_at(QN_HERE, x, count, dimension)
-qn_val qn_dynamic_slice_at(qn_place at, qn_val x, const qn_val *starts, const int64_t *sizes); /* one scalar start per axis; clamps */
+qn_val qn_dynamic_slice_at(qn_place at, qn_val x, const qn_val *starts,
+                           const int64_t *sizes); /* one scalar start per axis; clamps */
 #define qn_dynamic_slice(x, starts, sizes) qn_dynamic_slice_at(QN_HERE, x, starts, sizes)
 qn_val qn_dynamic_update_slice_at(qn_place at, qn_val x, qn_val update, const qn_val *starts);
 #define qn_dynamic_update_slice(x, update, starts) qn_dynamic_update_slice_at(QN_HERE, x, update, starts)
 
 /* ---- reductions ---- */
 /* Combiner region: parameters (acc_0.., x_0..) scalars, results acc. `out` gets `count` results. */
-void qn_reduce_at(qn_place at, const qn_val *x, const qn_val *init, size_t count, int axes_count, const int64_t *axes, qn_graph *body, qn_val *out);
-#define qn_reduce(x, init, count, axes_count, axes, body, out) qn_reduce_at(QN_HERE, x, init, count, axes_count, axes, body, out)
+void qn_reduce_at(qn_place at, const qn_val *x, const qn_val *init, size_t count, int axes_count, const int64_t *axes,
+                  qn_graph *body, qn_val *out);
+#define qn_reduce(x, init, count, axes_count, axes, body, out)                                                         \
+  qn_reduce_at(QN_HERE, x, init, count, axes_count, axes, body, out)
 /* One operand by a named binary op (add, multiply, maximum, minimum, and, or, xor) from its identity. axes NULL: all. f16/bf16 sums are
  * accumulated in f32 by every device. Reduced axes vanish; keepdims keeps them with size 1. Negative axes count from the end. */
 qn_val qn_reduce_op_at(qn_place at, qn_val x, qn_op op, int axes_count, const int64_t *axes, bool keepdims);
 #define qn_sum(x, axes_count, axes, keepdims) qn_reduce_op_at(QN_HERE, x, QN_OP_ADD, axes_count, axes, keepdims)
 #define qn_prod(x, axes_count, axes, keepdims) qn_reduce_op_at(QN_HERE, x, QN_OP_MULTIPLY, axes_count, axes, keepdims)
-#define qn_reduce_max(x, axes_count, axes, keepdims) qn_reduce_op_at(QN_HERE, x, QN_OP_MAXIMUM, axes_count, axes, keepdims)
-#define qn_reduce_min(x, axes_count, axes, keepdims) qn_reduce_op_at(QN_HERE, x, QN_OP_MINIMUM, axes_count, axes, keepdims)
+#define qn_reduce_max(x, axes_count, axes, keepdims)                                                                   \
+  qn_reduce_op_at(QN_HERE, x, QN_OP_MAXIMUM, axes_count, axes, keepdims)
+#define qn_reduce_min(x, axes_count, axes, keepdims)                                                                   \
+  qn_reduce_op_at(QN_HERE, x, QN_OP_MINIMUM, axes_count, axes, keepdims)
 #define qn_reduce_and(x, axes_count, axes, keepdims) qn_reduce_op_at(QN_HERE, x, QN_OP_AND, axes_count, axes, keepdims)
 #define qn_reduce_or(x, axes_count, axes, keepdims) qn_reduce_op_at(QN_HERE, x, QN_OP_OR, axes_count, axes, keepdims)
 #define qn_reduce_xor(x, axes_count, axes, keepdims) qn_reduce_op_at(QN_HERE, x, QN_OP_XOR, axes_count, axes, keepdims)
@@ -155,6 +164,12 @@ qn_val qn_mean_at(qn_place at, qn_val x, int axes_count, const int64_t *axes, bo
 #define qn_mean(x, axes_count, axes, keepdims) qn_mean_at(QN_HERE, x, axes_count, axes, keepdims)
 qn_val qn_var_at(qn_place at, qn_val x, int axes_count, const int64_t *axes, int ddof, bool keepdims); /* two passes */
 #define qn_var(x, axes_count, axes, ddof, keepdims) qn_var_at(QN_HERE, x, axes_count, axes, ddof, keepdims)
+qn_val qn_std_at(qn_place at, qn_val x, int axes_count, const int64_t *axes, int ddof,
+                 bool keepdims); /* derivative 0 where all are equal */
+#define qn_std(x, axes_count, axes, ddof, keepdims) qn_std_at(QN_HERE, x, axes_count, axes, ddof, keepdims)
+qn_val qn_norm_at(qn_place at, qn_val x, int axes_count, const int64_t *axes,
+                  bool keepdims); /* 2-norm; derivative 0 at 0 */
+#define qn_norm(x, axes_count, axes, keepdims) qn_norm_at(QN_HERE, x, axes_count, axes, keepdims)
 qn_val qn_arg_at(qn_place at, qn_val x, int64_t axis, bool largest); /* i32; first occurrence, first NaN wins */
 #define qn_argmax(x, axis) qn_arg_at(QN_HERE, x, axis, true)
 #define qn_argmin(x, axis) qn_arg_at(QN_HERE, x, axis, false)
@@ -172,9 +187,11 @@ qn_val qn_dot_at(qn_place at, qn_val lhs, qn_val rhs); /* last axis of lhs with 
 qn_val qn_gather_at(qn_place at, qn_val x, qn_val starts, const qn_attr_gather *dims);
 #define qn_gather(x, starts, dims) qn_gather_at(QN_HERE, x, starts, dims)
 /* One operand; `body` combines (current, update). */
-qn_val qn_scatter_at(qn_place at, qn_val x, qn_val indices, qn_val updates, const qn_attr_scatter *dims, qn_graph *body);
+qn_val qn_scatter_at(qn_place at, qn_val x, qn_val indices, qn_val updates, const qn_attr_scatter *dims,
+                     qn_graph *body);
 #define qn_scatter(x, indices, updates, dims, body) qn_scatter_at(QN_HERE, x, indices, updates, dims, body)
-qn_val qn_take_at(qn_place at, qn_val x, qn_val indices, int64_t axis); /* rows along an axis (embedding); indices clamp */
+qn_val qn_take_at(qn_place at, qn_val x, qn_val indices,
+                  int64_t axis); /* rows along an axis (embedding); indices clamp */
 #define qn_take(x, indices, axis) qn_take_at(QN_HERE, x, indices, axis)
 qn_val qn_one_hot_at(qn_place at, qn_val indices, int64_t classes, qn_dtype dtype); /* new last axis */
 #define qn_one_hot(indices, classes, dtype) qn_one_hot_at(QN_HERE, indices, classes, dtype)
@@ -193,13 +210,16 @@ qn_val qn_softmax_at(qn_place at, qn_val x, int64_t axis);
 
 /* A function with a derivative of the user's own. All three are sealed and retained by the node. With operands a.., results y..:
  * primal (a..) -> y..;  forward (a..) -> y.., residuals..;  backward (residuals.., cotangents of y..) -> cotangents of a... */
-void qn_custom_vjp_at(qn_place at, const qn_val *in, size_t count, qn_graph *primal, qn_graph *forward, qn_graph *backward, qn_val *out);
-#define qn_custom_vjp(in, count, primal, forward, backward, out) qn_custom_vjp_at(QN_HERE, in, count, primal, forward, backward, out)
+void qn_custom_vjp_at(qn_place at, const qn_val *in, size_t count, qn_graph *primal, qn_graph *forward,
+                      qn_graph *backward, qn_val *out);
+#define qn_custom_vjp(in, count, primal, forward, backward, out)                                                       \
+  qn_custom_vjp_at(QN_HERE, in, count, primal, forward, backward, out)
 
 /* ---- random numbers: counter based, JAX's bits. A key is u32[2] ---- */
 qn_val qn_key_at(qn_place at, qn_graph *g, uint64_t seed);
 #define qn_key(g, seed) qn_key_at(QN_HERE, g, seed)
-qn_val qn_key_split_at(qn_place at, qn_val key, int64_t count); /* u32[count,2]; jax.random.split, partitionable layout */
+qn_val qn_key_split_at(qn_place at, qn_val key,
+                       int64_t count); /* u32[count,2]; jax.random.split, partitionable layout */
 #define qn_key_split(key, count) qn_key_split_at(QN_HERE, key, count)
 qn_val qn_key_fold_in_at(qn_place at, qn_val key, qn_val data); /* data: u32 or i32 scalar */
 #define qn_key_fold_in(key, data) qn_key_fold_in_at(QN_HERE, key, data)

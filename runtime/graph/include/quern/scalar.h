@@ -17,29 +17,29 @@ extern "C" {
 #endif
 
 typedef enum qn_sop {
-  QN_S_CONST,   /* imm: the bits of the value in its dtype, zero-extended (i8..i64 sign bits cut to width) */
-  QN_S_ADD,     /* float: one rounding; integer: wraps */
+  QN_S_CONST, /* imm: the bits of the value in its dtype, zero-extended (i8..i64 sign bits cut to width) */
+  QN_S_ADD,   /* float: one rounding; integer: wraps */
   QN_S_SUB,
-  QN_S_MUL,     /* never contracted with a following add */
-  QN_S_DIV,     /* float only, correctly rounded */
-  QN_S_FMA,     /* float only, a*b+c with one rounding (f32, f64) */
-  QN_S_NEG,     /* float: flips the sign bit, of NaN too; integer: wraps */
-  QN_S_ABS,     /* float only: clears the sign bit */
-  QN_S_SQRT,    /* float only, correctly rounded; negative gives NaN */
-  QN_S_FLOOR,   /* float only, exact */
+  QN_S_MUL,   /* never contracted with a following add */
+  QN_S_DIV,   /* float only, correctly rounded */
+  QN_S_FMA,   /* float only, a*b+c with one rounding (f32, f64) */
+  QN_S_NEG,   /* float: flips the sign bit, of NaN too; integer: wraps */
+  QN_S_ABS,   /* float only: clears the sign bit */
+  QN_S_SQRT,  /* float only, correctly rounded; negative gives NaN */
+  QN_S_FLOOR, /* float only, exact */
   QN_S_CEIL,
   QN_S_TRUNC,
-  QN_S_RINT,    /* float only: to nearest, ties to even */
-  QN_S_IDIV,    /* integer, truncating; the expansion guarantees divisor != 0 and no MIN / -1 */
-  QN_S_IREM,    /* likewise; sign of the dividend */
-  QN_S_MULHI,   /* u32, i32 (and u64 where no device emulates): upper half of the product */
-  QN_S_AND,     /* integers and bool */
+  QN_S_RINT,  /* float only: to nearest, ties to even */
+  QN_S_IDIV,  /* integer, truncating; the expansion guarantees divisor != 0 and no MIN / -1 */
+  QN_S_IREM,  /* likewise; sign of the dividend */
+  QN_S_MULHI, /* u32, i32 (and u64 where no device emulates): upper half of the product */
+  QN_S_AND,   /* integers and bool */
   QN_S_OR,
   QN_S_XOR,
   QN_S_NOT,
-  QN_S_SHL,     /* integers; the expansion guarantees 0 <= count < width. Count has the operand's dtype */
-  QN_S_SHR,     /* arithmetic for signed, logical for unsigned dtypes */
-  QN_S_EQ,      /* compares: operands of one dtype, result bool. Float: ordered but NE, which is true for NaN */
+  QN_S_SHL, /* integers; the expansion guarantees 0 <= count < width. Count has the operand's dtype */
+  QN_S_SHR, /* arithmetic for signed, logical for unsigned dtypes */
+  QN_S_EQ,  /* compares: operands of one dtype, result bool. Float: ordered but NE, which is true for NaN */
   QN_S_NE,
   QN_S_LT,
   QN_S_LE,
@@ -66,7 +66,7 @@ struct qn_sink {
 };
 
 /* ---- shorthands; names follow the enum ---- */
-qn_sval qs_const(qn_sink *s, qn_dtype t, double x);       /* rounds x to t; integers must be exact in double */
+qn_sval qs_const(qn_sink *s, qn_dtype t, double x); /* rounds x to t; integers must be exact in double */
 qn_sval qs_bits(qn_sink *s, qn_dtype t, uint64_t bits);
 qn_sval qs_add(qn_sink *s, qn_sval a, qn_sval b);
 qn_sval qs_sub(qn_sink *s, qn_sval a, qn_sval b);
@@ -153,17 +153,21 @@ qn_sval qn_expand_exp(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_expm1(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_log(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_log1p(qn_sink *s, const qn_sval *in, const void *attr);
-qn_sval qn_expand_sin(qn_sink *s, const qn_sval *in, const void *attr);   /* full range: exact (Payne-Hanek or equivalent) reduction */
+qn_sval qn_expand_sin(qn_sink *s, const qn_sval *in,
+                      const void *attr); /* full range: exact (Payne-Hanek or equivalent) reduction */
 qn_sval qn_expand_cos(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_tan(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_tanh(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_logistic(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_cbrt(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_rsqrt(qn_sink *s, const qn_sval *in, const void *attr);
-qn_sval qn_expand_power(qn_sink *s, const qn_sval *in, const void *attr); /* C99 pow; integers: StableHLO's integer power */
+qn_sval qn_expand_power(qn_sink *s, const qn_sval *in,
+                        const void *attr); /* C99 pow; integers: StableHLO's integer power */
 qn_sval qn_expand_atan2(qn_sink *s, const qn_sval *in, const void *attr);
-qn_sval qn_expand_remainder(qn_sink *s, const qn_sval *in, const void *attr); /* float: C fmod, exact; integers: x rem 0 = x, MIN rem -1 = 0 */
-qn_sval qn_expand_divide(qn_sink *s, const qn_sval *in, const void *attr);    /* float: DIV; integers: x/0 = all bits set, MIN/-1 = MIN */
+qn_sval qn_expand_remainder(qn_sink *s, const qn_sval *in,
+                            const void *attr); /* float: C fmod, exact; integers: x rem 0 = x, MIN rem -1 = 0 */
+qn_sval qn_expand_divide(qn_sink *s, const qn_sval *in,
+                         const void *attr); /* float: DIV; integers: x/0 = all bits set, MIN/-1 = MIN */
 qn_sval qn_expand_asin(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_acos(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_atan(qn_sink *s, const qn_sval *in, const void *attr);
@@ -174,21 +178,25 @@ qn_sval qn_expand_acosh(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_atanh(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_erf(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_erfc(qn_sink *s, const qn_sval *in, const void *attr);
-qn_sval qn_expand_erf_inv(qn_sink *s, const qn_sval *in, const void *attr); /* f32: JAX's polynomial (Giles), so that normal samples agree */
+qn_sval qn_expand_erf_inv(qn_sink *s, const qn_sval *in,
+                          const void *attr); /* f32: JAX's polynomial (Giles), so that normal samples agree */
 qn_sval qn_expand_lgamma(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_digamma(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_bessel_i1e(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_polygamma(qn_sink *s, const qn_sval *in, const void *attr); /* in: m, x */
 qn_sval qn_expand_zeta(qn_sink *s, const qn_sval *in, const void *attr);      /* Hurwitz: x, q */
 qn_sval qn_expand_next_after(qn_sink *s, const qn_sval *in, const void *attr);
-qn_sval qn_expand_maximum(qn_sink *s, const qn_sval *in, const void *attr); /* NaN wins; +0 above -0; bool: or; integers */
+qn_sval qn_expand_maximum(qn_sink *s, const qn_sval *in,
+                          const void *attr); /* NaN wins; +0 above -0; bool: or; integers */
 qn_sval qn_expand_minimum(qn_sink *s, const qn_sval *in, const void *attr);
-qn_sval qn_expand_sign(qn_sink *s, const qn_sval *in, const void *attr);    /* NaN -> NaN, -0 -> -0; integers -1, 0, 1 */
-qn_sval qn_expand_abs(qn_sink *s, const qn_sval *in, const void *attr);     /* integers wrap at MIN */
+qn_sval qn_expand_sign(qn_sink *s, const qn_sval *in, const void *attr); /* NaN -> NaN, -0 -> -0; integers -1, 0, 1 */
+qn_sval qn_expand_abs(qn_sink *s, const qn_sval *in, const void *attr);  /* integers wrap at MIN */
 qn_sval qn_expand_is_finite(qn_sink *s, const qn_sval *in, const void *attr); /* by bits; result bool */
 qn_sval qn_expand_round_afz(qn_sink *s, const qn_sval *in, const void *attr); /* to nearest, ties away from zero */
-qn_sval qn_expand_clamp(qn_sink *s, const qn_sval *in, const void *attr);     /* min, x, max: minimum(maximum(x, min), max) */
-qn_sval qn_expand_shift_left(qn_sink *s, const qn_sval *in, const void *attr); /* over-wide and negative counts shift everything out */
+qn_sval qn_expand_clamp(qn_sink *s, const qn_sval *in,
+                        const void *attr); /* min, x, max: minimum(maximum(x, min), max) */
+qn_sval qn_expand_shift_left(qn_sink *s, const qn_sval *in,
+                             const void *attr); /* over-wide and negative counts shift everything out */
 qn_sval qn_expand_shift_right_logical(qn_sink *s, const qn_sval *in, const void *attr);
 qn_sval qn_expand_shift_right_arithmetic(qn_sink *s, const qn_sval *in, const void *attr);
 /* Saturating StableHLO convert between any two dtypes but f16/bf16 (those pass through f32): float -> int saturates, NaN -> 0;

@@ -33,13 +33,15 @@ typedef struct qn_treedef {
 
 /* ---- symbolic ---- */
 qn_tree *qn_tree_create(qn_graph *g); /* NULL only when memory is gone (the graph has failed then) */
-void qn_tree_set_at(qn_place at, qn_tree *t, const char *path, qn_val v); /* replaces a leaf of that path, else appends */
+void qn_tree_set_at(qn_place at, qn_tree *t, const char *path,
+                    qn_val v); /* replaces a leaf of that path, else appends */
 #define qn_tree_set(t, path, v) qn_tree_set_at(QN_HERE, t, path, v)
-void qn_tree_put_at(qn_place at, qn_tree *t, const char *prefix, const qn_tree *sub); /* every leaf of sub under prefix/ */
+void qn_tree_put_at(qn_place at, qn_tree *t, const char *prefix,
+                    const qn_tree *sub); /* every leaf of sub under prefix/ */
 #define qn_tree_put(t, prefix, sub) qn_tree_put_at(QN_HERE, t, prefix, sub)
 qn_val qn_tree_get_at(qn_place at, const qn_tree *t, const char *path);
 #define qn_tree_get(t, path) qn_tree_get_at(QN_HERE, t, path)
-bool qn_tree_has(const qn_tree *t, const char *path); /* a leaf, or a subtree under path/ */
+bool qn_tree_has(const qn_tree *t, const char *path);                       /* a leaf, or a subtree under path/ */
 qn_tree *qn_tree_sub_at(qn_place at, const qn_tree *t, const char *prefix); /* leaves under prefix/, prefix removed */
 #define qn_tree_sub(t, prefix) qn_tree_sub_at(QN_HERE, t, prefix)
 /* The same, but a tree without any such leaf is fine and gives an empty one: a model may have no moving statistics. */
@@ -51,11 +53,13 @@ qn_tree *qn_tree_map_at(qn_place at, qn_tree *const *trees, size_t count, qn_lea
 #define qn_tree_map(trees, count, fn, user) qn_tree_map_at(QN_HERE, trees, count, fn, user)
 
 /* ---- definitions ---- */
-qn_status qn_treedef_add(qn_treedef *d, const char *path, qn_type type); /* QN_INVALID on a path that is there already */
+qn_status qn_treedef_add(qn_treedef *d, const char *path,
+                         qn_type type); /* QN_INVALID on a path that is there already */
 qn_status qn_treedef_put(qn_treedef *d, const char *prefix, const qn_treedef *sub);
 ptrdiff_t qn_treedef_find(const qn_treedef *d, const char *path); /* -1: absent */
 qn_status qn_treedef_copy(const qn_treedef *from, qn_treedef *out_copy);
-bool qn_treedef_equal(const qn_treedef *a, const qn_treedef *b, const char **out_path); /* *out_path: the first leaf that differs */
+bool qn_treedef_equal(const qn_treedef *a, const qn_treedef *b,
+                      const char **out_path); /* *out_path: the first leaf that differs */
 void qn_treedef_free(qn_treedef *d);
 
 /* ---- tracing ---- */
@@ -68,7 +72,8 @@ typedef struct qn_traced {
   size_t arg_count;
   qn_treedef result;
 } qn_traced;
-qn_status qn_trace(qn_tree_fn fn, void *user, const char *name, const qn_treedef *args, size_t arg_count, qn_traced *out_traced);
+qn_status qn_trace(qn_tree_fn fn, void *user, const char *name, const qn_treedef *args, size_t arg_count,
+                   qn_traced *out_traced);
 void qn_traced_free(qn_traced *t);
 
 #ifdef __cplusplus

@@ -1,0 +1,536 @@
+/* Cuts a graph into parts: which values are computed where, and which of them reach memory.
+ *
+ * One walk in dependency order. Contractions, reductions and scatters open parts (or join one); everything else stays lazy until something
+ * needs it in memory: a result, an operand of a contraction that isn't cheap to recompute, a value that another part reads. A lazy value that is
+ * aligned with the highest part it depends on is then stored by that part, as its epilogue; any other gets a map part. Because a value only ever
+ * joins the highest part it depends on, parts stay numbered in dependency order and no cycle can arise. */
+#include "schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHEAP_COST = 6, COSTLY_SHARED = 48, COST_MAX = 1 << 20 };
+
+static bool append_u32(uint32_t **data, size_t *count, size_t *capacity, uint32_t x) {
+  if (!QN_RESERVE(*data, *capacity, *count + 1))
+    return false;
+  (*data)[(*count)++] = x;
+  return true;
+}
+
+static sched_part *new_part(qn_schedule *s, part_kind kind, const qn_type *domain, uint32_t hero) {
+  if (!QN_RESERVE(s->parts, s->part_capacity, s->part_count + 1))
+    return NULL;
+  sched_part *p = &s->parts[s->part_count++];
+  memset(p, 0, sizeof *p);
+  p->kind = kind;
+  p->domain = *domain;
+  p->hero = hero;
+  return p;
+}
+
+static const qn_type *type_of(const qn_schedule *s, uint32_t v) { return qn_graph_type(s->g, v); }
+
+/* ---- shapes ---- */
+
+static bool same_without_units(const qn_type *a, const qn_type *b) {
+  int i = 0, j = 0;
+  for (;;) {
+    while (i < a->rank && a->dims[i] == 1)
+      i++;
+    while (j < b->rank && b->dims[j] == 1)
+      j++;
+    if (i == a->rank || j == b->rank)
+      return i == a->rank && j == b->rank;
+    if (a->dims[i++] != b->dims[j++])
+      return false;
+  }
+}
+
+/* The shape of a row part's results: the domain without the reduced axes. */
+qn_type qn_row_results(const sched_part *p) {
+  qn_type t = {.dtype = p->domain.dtype};
+  for (int i = 0; i < p->domain.rank; i++)
+    if (!(p->reduced >> i & 1u))
+      t.dims[t.rank++] = p->domain.dims[i];
+  return t;
+}
+
+/* Does broadcast_in_dim put a SPACE_P value of row part `p` back over the reduced axes, each axis where it came from? */
+static bool broadcast_returns(const sched_part *p, const qn_type *in, const qn_type *out, const qn_dims *axes) {
+  if (!qn_type_same_shape(out, &p->domain))
+    return false;
+  uint32_t covered = 0;
+  for (int i = 0; i < in->rank; i++) {
+    if (in->dims[i] == 1 && out->dims[axes->d[i]] != 1)
+      continue;
+    if (p->reduced >> axes->d[i] & 1u && out->dims[axes->d[i]] != 1)
+      return false;
+    covered |= 1u << axes->d[i];
+  }
+  for (int i = 0; i < out->rank; i++)
+    if (!(p->reduced >> i & 1u) && out->dims[i] != 1 && !(covered >> i & 1u))
+      return false;
+  return true;
+}
+
+/* ---- alignment of one node's result ---- */
+
+static uint32_t own_cost(const qn_node *n) {
+  static const struct {
+    qn_op op;
+    uint32_t cost;
+  } costs[] = {{QN_OP_EXPONENTIAL, 16},
+               {QN_OP_LOG, 20},
+               {QN_OP_TANH, 20},
+               {QN_OP_LOGISTIC, 20},
+               {QN_OP_POWER, 60},
+               {QN_OP_SINE, 40},
+               {QN_OP_COSINE, 40},
+               {QN_OP_TAN, 50},
+               {QN_OP_ERF, 24},
+               {QN_OP_ERF_INV, 40},
+               {QN_OP_DIVIDE, 6},
+               {QN_OP_SQRT, 6},
+               {QN_OP_RSQRT, 8},
+               {QN_OP_REMAINDER, 40},
+               {QN_OP_LGAMMA, 80},
+               {QN_OP_DIGAMMA, 80},
+               {QN_OP_ATAN2, 40},
+               {QN_OP_CBRT, 20},
+               {QN_OP_LOG_PLUS_ONE, 24},
+               {QN_OP_EXPONENTIAL_MINUS_ONE, 20},
+               {QN_OP_POLYGAMMA, 200},
+               {QN_OP_ZETA, 200},
+               {QN_OP_BESSEL_I1E, 60},
+               {QN_OP_GATHER, 8},
+               {QN_OP_DYNAMIC_UPDATE_SLICE, 6},
+               {QN_OP_CONCATENATE, 4},
+               {QN_OP_PAD, 4}};
+  for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
+    if (costs[i].op == n->op)
+      return costs[i].cost;
+  return qn_op_get(n->op)->kind == QN_KIND_ELEMENTWISE ? 1 : 0;
+}
+
+static void inherit(const qn_schedule *s, const qn_node *n, sched_value *out) {
+  out->align = -1;
+  out->dep = -1;
+  out->cost = own_cost(n);
+  for (int i = 0; i < n->operand_count; i++) {
+    const sched_value *o = &s->values[n->operands[i]];
+    if (o->dep > out->dep)
+      out->dep = o->dep;
+    if (!o->material && out->cost < COST_MAX)
+      out->cost += o->cost;
+    out->sources |= o->sources;
+  }
+}
+
+static void align_elementwise(const qn_schedule *s, const qn_node *n, const qn_type *t, sched_value *out) {
+  for (int i = 0; i < n->operand_count; i++) {
+    const sched_value *o = &s->values[n->operands[i]];
+    if (o->align < 0 || o->align != out->dep || !qn_type_same_shape(type_of(s, n->operands[i]), t))
+      continue;
+    out->align = o->align;
+    out->space = o->space;
+    return;
+  }
+}
+
+static void align_move(const qn_schedule *s, const qn_node *n, const qn_type *t, sched_value *out) {
+  const sched_value *o = &s->values[n->operands[0]];
+  if (o->align < 0 || o->align != out->dep)
+    return;
+  const sched_part *p = &s->parts[o->align];
+  const qn_type *in = type_of(s, n->operands[0]);
+  if (n->op == QN_OP_RESHAPE && o->space == SPACE_P && same_without_units(in, t)) {
+    out->align = o->align;
+    out->space = SPACE_P;
+  } else if (n->op == QN_OP_BROADCAST_IN_DIM && o->space == SPACE_P && p->kind == PART_ROW &&
+             broadcast_returns(p, in, t, &((const qn_attr_dims *)n->attr)->dims)) {
+    out->align = o->align;
+    out->space = SPACE_PR;
+  }
+}
+
+/* ---- materialising ---- */
+
+static qn_status add_input(sched_part *p, uint32_t v, bool identity) {
+  for (size_t i = 0; i < p->input_count; i++)
+    if (p->inputs[i].value == v) {
+      p->inputs[i].identity &= identity;
+      return QN_OK;
+    }
+  if (!QN_RESERVE(p->inputs, p->input_capacity, p->input_count + 1))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the inputs of a kernel");
+  p->inputs[p->input_count++] = (sched_input){v, identity};
+  return QN_OK;
+}
+
+static qn_status store_in(qn_schedule *s, int part, uint32_t v);
+static qn_status materialise(qn_schedule *s, uint32_t v);
+
+/* Is operand `i` of `n` read at the same element as the result? */
+static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type *t, int i) {
+  if (qn_op_get(n->op)->kind == QN_KIND_ELEMENTWISE)
+    return qn_type_same_shape(type_of(s, n->operands[i]), t);
+  return n->op == QN_OP_RESHAPE && same_without_units(type_of(s, n->operands[i]), t);
+}
+
+static bool is_hero_of(const qn_schedule *s, int part, uint32_t v) {
+  const sched_part *p = &s->parts[part];
+  const qn_node *n = qn_graph_def(s->g, v);
+  if (p->kind == PART_CONTRACT || p->kind == PART_SCATTER)
+    return n == qn_graph_node(s->g, p->hero);
+  for (size_t i = 0; i < p->reduce_count; i++)
+    if (n == qn_graph_node(s->g, p->reduces[i]))
+      return true;
+  return false;
+}
+
+/* Makes sure that everything part `part` reads to compute `v` is in memory, and notes it as an input. */
+static qn_status need(qn_schedule *s, int part, uint32_t v, bool identity) {
+  sched_value *sv = &s->values[v];
+  if (sv->material && !(sv->part == part && sv->part >= 0))
+    return add_input(&s->parts[part], v, identity);
+  if (!sv->material && sv->align >= 0 && sv->align != part) {
+    QN_TRY(materialise(s, v));
+    return add_input(&s->parts[part], v, identity);
+  }
+  if (sv->align == part && is_hero_of(s, part, v))
+    return QN_OK;
+  const qn_node *n = qn_graph_def(s->g, v);
+  const qn_type *t = type_of(s, v);
+  /* Walked for this part already; a walk off the element also covers one at it, not the other way round. */
+  if (sv->walked_moved == part + 1 || (identity && sv->walked == part + 1))
+    return QN_OK;
+  *(identity ? &sv->walked : &sv->walked_moved) = part + 1;
+  qn_status st = QN_OK;
+  for (int i = 0; i < n->operand_count && st == QN_OK; i++)
+    st = need(s, part, n->operands[i], identity && reads_identity(s, n, t, i));
+  return st;
+}
+
+static qn_status need_all(qn_schedule *s, int part, const uint32_t *values, int count, bool identity) {
+  for (int i = 0; i < count; i++)
+    QN_TRY(need(s, part, values[i], identity));
+  return QN_OK;
+}
+
+static qn_status store_in(qn_schedule *s, int part, uint32_t v) {
+  sched_value *sv = &s->values[v];
+  sv->material = true;
+  sv->part = part;
+  sched_part *p = &s->parts[part];
+  if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
+  if (is_hero_of(s, part, v))
+    return QN_OK;
+  const qn_node *n = qn_graph_def(s->g, v);
+  const qn_type *t = type_of(s, v);
+  for (int i = 0; i < n->operand_count; i++)
+    QN_TRY(need(s, part, n->operands[i], reads_identity(s, n, t, i)));
+  return QN_OK;
+}
+
+/* A map part of v's shape that v may join: it must not come before anything v depends on. */
+static int find_map(const qn_schedule *s, uint32_t v) {
+  const sched_value *sv = &s->values[v];
+  for (int i = (int)s->part_count - 1; i > sv->dep && i >= 0; i--)
+    if (s->parts[i].kind == PART_MAP && s->parts[i].output_count < PART_OUTPUTS &&
+        qn_type_same_shape(&s->parts[i].domain, type_of(s, v)) && (s->parts[i].sources & sv->sources))
+      return i;
+  return -1;
+}
+
+static qn_status materialise(qn_schedule *s, uint32_t v) {
+  sched_value *sv = &s->values[v];
+  if (sv->material)
+    return QN_OK;
+  if (sv->align >= 0 && (s->parts[sv->align].output_count < PART_OUTPUTS || is_hero_of(s, sv->align, v)))
+    return store_in(s, sv->align, v);
+  int part = s->no_fusion ? -1 : find_map(s, v);
+  if (part < 0) {
+    if (!new_part(s, PART_MAP, type_of(s, v), 0))
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+    part = (int)s->part_count - 1;
+    s->parts[part].hero = (uint32_t)qn_graph_def_index(s->g, v);
+  }
+  s->parts[part].sources |= sv->sources;
+  sv->align = part;
+  sv->space = SPACE_P;
+  sv->dep = part;
+  sv->sources |= UINT64_C(1) << (v % 64);
+  return store_in(s, part, v);
+}
+
+/* Values that another part would have to read are stored before a new part is opened, so that it gets the higher number. */
+static qn_status settle(qn_schedule *s, uint32_t v, int joining, uint32_t walk) {
+  sched_value *sv = &s->values[v];
+  if (sv->material || sv->settled == walk)
+    return QN_OK;
+  sv->settled = walk;
+  if (sv->align >= 0) {
+    if (sv->align == joining)
+      return QN_OK;
+    return materialise(s, v);
+  }
+  const qn_node *n = qn_graph_def(s->g, v);
+  for (int i = 0; i < n->operand_count; i++)
+    QN_TRY(settle(s, n->operands[i], joining, walk));
+  return QN_OK;
+}
+
+/* ---- contraction operands ---- */
+
+/* Does operand `v` walk memory with stride 1 along its axis `axis`? Follows transposes; anything computed is as good as contiguous. */
+static bool contiguous_along(const qn_schedule *s, uint32_t v, int64_t axis) {
+  for (;;) {
+    const qn_type *t = type_of(s, v);
+    const qn_node *n = qn_graph_def(s->g, v);
+    if (s->values[v].material || n->op != QN_OP_TRANSPOSE)
+      return axis == t->rank - 1 || t->dims[axis] == 1;
+    axis = ((const qn_attr_dims *)n->attr)->dims.d[axis];
+    v = n->operands[0];
+  }
+}
+
+static bool cheap_operand(const qn_schedule *s, uint32_t v) { return s->values[v].cost <= CHEAP_COST; }
+
+static int64_t last_free_axis(const qn_type *t, const qn_dims *batch, const qn_dims *contract) {
+  for (int64_t i = t->rank - 1; i >= 0; i--) {
+    bool used = false;
+    for (int j = 0; j < batch->n; j++)
+      used |= batch->d[j] == i;
+    for (int j = 0; j < contract->n; j++)
+      used |= contract->d[j] == i;
+    if (!used)
+      return i;
+  }
+  return -1;
+}
+
+static qn_status open_contract(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  const qn_attr_dot *a = n->attr;
+  uint32_t result = n->first_result;
+  const qn_type *out = type_of(s, result);
+  int64_t lane_axis = last_free_axis(type_of(s, n->operands[1]), &a->rhs_batch, &a->rhs_contract);
+  bool many_rows = lane_axis >= 0 && qn_type_elements(out) > 8 * type_of(s, n->operands[1])->dims[lane_axis];
+  for (int i = 0; i < 2; i++) {
+    uint32_t v = n->operands[i];
+    bool strided = i == 1 && many_rows && !contiguous_along(s, v, lane_axis);
+    if (!s->values[v].material && (s->no_fusion || strided || !cheap_operand(s, v)))
+      QN_TRY(materialise(s, v));
+    QN_TRY(settle(s, v, -1, ++s->walks));
+  }
+  if (!new_part(s, PART_CONTRACT, type_of(s, result), index))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  int part = (int)s->part_count - 1;
+  QN_TRY(need_all(s, part, n->operands, 2, false));
+  sched_value *sv = &s->values[result];
+  inherit(s, n, sv);
+  sv->align = sv->dep = part;
+  sv->space = SPACE_P;
+  sv->cost = COST_MAX;
+  sv->sources = UINT64_C(1) << (result % 64);
+  return QN_OK;
+}
+
+/* ---- reductions ---- */
+
+static uint32_t axes_mask(const qn_dims *d) {
+  uint32_t m = 0;
+  for (int i = 0; i < d->n; i++)
+    m |= 1u << d->d[i];
+  return m;
+}
+
+/* A row part that this reduce may join as another phase or beside another reduction of the same pass. */
+static int find_row(const qn_schedule *s, const qn_node *n, uint32_t mask, int operands) {
+  int dep = -1;
+  uint64_t sources = 0;
+  for (int i = 0; i < operands; i++) {
+    const sched_value *o = &s->values[n->operands[i]];
+    dep = o->dep > dep ? o->dep : dep;
+    sources |= o->sources;
+  }
+  const qn_type *x = type_of(s, n->operands[0]);
+  for (int p = (int)s->part_count - 1; p >= dep && p >= 0; p--) {
+    const sched_part *part = &s->parts[p];
+    if (part->kind != PART_ROW || part->reduced != mask || !qn_type_same_shape(&part->domain, x))
+      continue;
+    bool fits = p > dep && (part->sources & sources);
+    if (p == dep) {
+      fits = true;
+      for (int i = 0; i < operands; i++) {
+        const sched_value *o = &s->values[n->operands[i]];
+        fits &= o->dep < p || (o->align == p && o->space == SPACE_PR);
+      }
+    }
+    if (fits)
+      return p;
+  }
+  return -1;
+}
+
+static qn_status place_reduce(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  int operands = n->operand_count / 2;
+  uint32_t mask = axes_mask(&((const qn_attr_dims *)n->attr)->dims);
+  int part = s->no_fusion ? -1 : find_row(s, n, mask, operands);
+  for (int i = 0; i < n->operand_count; i++) {
+    if (s->no_fusion)
+      QN_TRY(materialise(s, n->operands[i]));
+    QN_TRY(settle(s, n->operands[i], part, ++s->walks));
+  }
+  if (part < 0) {
+    if (!new_part(s, PART_ROW, type_of(s, n->operands[0]), index))
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+    part = (int)s->part_count - 1;
+    s->parts[part].reduced = mask;
+  }
+  sched_part *p = &s->parts[part];
+  if (!append_u32(&p->reduces, &p->reduce_count, &p->reduce_capacity, index))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a reduction");
+  for (int i = 0; i < operands; i++)
+    p->sources |= s->values[n->operands[i]].sources;
+  for (int i = 0; i < n->operand_count; i++)
+    QN_TRY(need(s, part, n->operands[i], i < operands));
+  for (int i = 0; i < n->result_count; i++) {
+    sched_value *sv = &s->values[n->first_result + (uint32_t)i];
+    sv->align = sv->dep = part;
+    sv->part = -1;
+    sv->space = SPACE_P;
+    sv->cost = COST_MAX;
+    sv->sources = UINT64_C(1) << ((n->first_result + (uint32_t)i) % 64);
+  }
+  return QN_OK;
+}
+
+static qn_status open_scatter(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  uint32_t result = n->first_result;
+  for (int i = 0; i < n->operand_count; i++)
+    QN_TRY(materialise(s, n->operands[i]));
+  if (!new_part(s, PART_SCATTER, type_of(s, result), index))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  int part = (int)s->part_count - 1;
+  QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
+  sched_value *sv = &s->values[result];
+  sv->dep = part;
+  sv->align = -1;
+  sv->sources = UINT64_C(1) << (result % 64);
+  sv->material = true;
+  sv->part = part;
+  if (!append_u32(&s->parts[part].outputs, &s->parts[part].output_count, &s->parts[part].output_capacity, result))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
+  return QN_OK;
+}
+
+/* ---- the walk ---- */
+
+/* Does the node read its operands at indexes other than its own? */
+static bool moves(const qn_node *n) {
+  qn_op_kind kind = qn_op_get(n->op)->kind;
+  return (kind == QN_KIND_MOVE && n->op != QN_OP_RESHAPE && n->op != QN_OP_BROADCAST_IN_DIM) || kind == QN_KIND_INDEX ||
+         kind == QN_KIND_CONTRACT;
+}
+
+static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
+  const qn_op_def *def = qn_op_get(n->op);
+  uint32_t v = n->first_result;
+  sched_value *sv = &s->values[v];
+  inherit(s, n, sv);
+  sv->part = -1;
+  if (s->no_fusion)
+    return materialise(s, v);
+  if (def->kind == QN_KIND_ELEMENTWISE)
+    align_elementwise(s, n, type_of(s, v), sv);
+  else if (def->kind == QN_KIND_MOVE)
+    align_move(s, n, type_of(s, v), sv);
+  /* Movers read at other indexes, where nothing computed so far can be reused; a costly scalar would be computed anew by every item. */
+  bool single = qn_type_elements(type_of(s, v)) == 1;
+  if (sv->align < 0 && sv->cost > COSTLY_SHARED && sv->uses > 1 && (sv->moved > 0 || single))
+    return materialise(s, v);
+  return QN_OK;
+}
+
+static qn_status place_node(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  sched_value *sv = &s->values[n->first_result];
+  if (n->op == QN_OP_PARAMETER || n->op == QN_OP_CONSTANT) {
+    bool splat = false;
+    bool constant = qn_graph_constant(s->g, n->first_result, &splat) != NULL;
+    *sv = (sched_value){.material = !(constant && splat), .part = -1, .align = -1, .dep = -1, .uses = sv->uses};
+    sv->sources = sv->material ? UINT64_C(1) << (n->first_result % 64) : 0;
+    return QN_OK;
+  }
+  if (n->op == QN_OP_DOT_GENERAL)
+    return open_contract(s, index);
+  if (n->op == QN_OP_REDUCE)
+    return place_reduce(s, index);
+  if (n->op == QN_OP_SCATTER)
+    return open_scatter(s, index);
+  qn_op_kind kind = qn_op_get(n->op)->kind;
+  if (kind == QN_KIND_ELEMENTWISE || kind == QN_KIND_MOVE || kind == QN_KIND_INDEX || kind == QN_KIND_SOURCE)
+    return place_lazy(s, n);
+  return QN_ERR(QN_UNSUPPORTED, "%s: no schedule for this operation on %s (%s:%d)", qn_op_get(n->op)->name, s->caps->id,
+                n->place.file ? n->place.file : "?", n->place.line);
+}
+
+/* Values that depend on a contraction, reduction or scatter. */
+static void mark_late(const qn_graph *g, bool *late) {
+  for (size_t i = 0; i < qn_graph_node_count(g); i++) {
+    const qn_node *n = qn_graph_node(g, i);
+    bool is = n->op == QN_OP_DOT_GENERAL || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER;
+    for (int j = 0; j < n->operand_count; j++)
+      is |= late[n->operands[j]];
+    for (int j = 0; j < n->result_count; j++)
+      late[n->first_result + (uint32_t)j] = is;
+  }
+}
+
+qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion) {
+  memset(s, 0, sizeof *s);
+  s->g = g;
+  s->caps = caps;
+  s->no_fusion = no_fusion;
+  s->values = calloc(qn_graph_value_count(g) + 1, sizeof *s->values);
+  if (!s->values)
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory to schedule %zu values", qn_graph_value_count(g));
+  for (size_t i = 0; i < qn_graph_node_count(g); i++) {
+    const qn_node *n = qn_graph_node(g, i);
+    for (int j = 0; j < n->operand_count; j++) {
+      s->values[n->operands[j]].uses++;
+      s->values[n->operands[j]].moved += moves(n);
+    }
+  }
+  /* What needs no contraction, reduction or scatter comes first, so that everything may depend on it. */
+  bool *late = calloc(qn_graph_value_count(g) + 1, sizeof *late);
+  if (!late)
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory to schedule %zu values", qn_graph_value_count(g));
+  mark_late(g, late);
+  qn_status st = QN_OK;
+  for (int pass = 0; pass < 2; pass++)
+    for (size_t i = 0; i < qn_graph_node_count(g) && st == QN_OK; i++)
+      if (late[qn_graph_node(g, i)->first_result] == (pass == 1))
+        st = place_node(s, (uint32_t)i);
+  free(late);
+  QN_TRY(st);
+  for (size_t i = 0; i < qn_graph_result_count(g); i++)
+    QN_TRY(materialise(s, qn_graph_result(g, i)));
+  return QN_OK;
+}
+
+void qn_schedule_free(qn_schedule *s) {
+  for (size_t i = 0; i < s->part_count; i++) {
+    free(s->parts[i].reduces);
+    free(s->parts[i].outputs);
+    free(s->parts[i].inputs);
+  }
+  free(s->parts);
+  free(s->values);
+  memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,33 @@
+/* The schedule as text: a block a part, with what it computes, reads and writes, and the launch it goes into. */
+#include "schedule.h"
+
+static void print_values(const qn_schedule *s, const char *what, const uint32_t *v, size_t n, qn_text *out) {
+  static const char *const homes[] = {"-", "arena", "arg", "result", "const"};
+  for (size_t i = 0; i < n; i++) {
+    const sched_value *sv = &s->values[v[i]];
+    qn_text_add(out, "    %s %%%u %s %s", what, v[i], qn_op_get(qn_graph_def(s->g, v[i])->op)->name,
+                qn_type_str(qn_graph_type(s->g, v[i])));
+    qn_text_add(out, " @%s %u+%llu\n", homes[sv->home], sv->slab, (unsigned long long)sv->offset);
+  }
+}
+
+void qn_schedule_print(const qn_schedule *s, qn_text *out) {
+  static const char *const kinds[] = {"map", "row", "contract", "scatter"};
+  qn_arena scratch = {0};
+  for (int level = 0; level < s->level_count; level++)
+    for (size_t i = 0; i < s->part_count; i++) {
+      const sched_part *p = &s->parts[i];
+      if (p->level != level)
+        continue;
+      qn_text_add(out, "launch %d, part %zu: %s over %s, %u groups: %s\n", level, i, kinds[p->kind],
+                  qn_type_str(&p->domain), qn_part_groups(s, p), qn_part_label(s, p, &scratch));
+      for (size_t j = 0; j < p->reduce_count; j++) {
+        uint32_t r = qn_graph_node(s->g, p->reduces[j])->first_result;
+        qn_text_add(out, "    reduces %%%u %s\n", r, qn_type_str(qn_graph_type(s->g, r)));
+      }
+      for (size_t j = 0; j < p->input_count; j++)
+        print_values(s, p->inputs[j].identity ? "reads  " : "gathers", &p->inputs[j].value, 1, out);
+      print_values(s, "stores ", p->outputs, p->output_count, out);
+    }
+  qn_arena_free(&scratch);
+}

@@ -1,0 +1,233 @@
+/* The scheduler's own types: parts (clusters of one loop nest), values and where they live. Private to this folder.
+ *
+ * A part computes its outputs over one domain and inlines every value that isn't in memory ("lazy") at the index where it's needed. Parts are
+ * numbered in dependency order: a part reads only what parts of lower numbers stored. A value is *aligned* with a part when it can be
+ * computed there, element for element, as an epilogue: in the space of the part's results (SPACE_P) or, for rows, in that of
+ * the reduced operand (SPACE_PR). */
+#ifndef QN_SCHEDULE_H
+#define QN_SCHEDULE_H
+
+#include "quern/compile.h"
+#include "quern/kernel.h"
+#include "quern/op.h"
+
+/* Outputs of one part: all of an element's are computed before the first is stored, so that updates in place are safe. */
+enum { PART_OUTPUTS = 48, PART_OUTPUTS_ROOM = 64 };
+
+typedef enum part_kind { PART_MAP, PART_ROW, PART_CONTRACT, PART_SCATTER } part_kind;
+typedef enum part_space { SPACE_NONE, SPACE_P, SPACE_PR } part_space;
+
+typedef struct sched_input {
+  uint32_t value;
+  bool identity; /* every read is of the element that the part is computing */
+} sched_input;
+
+typedef struct sched_part {
+  part_kind kind;
+  uint32_t hero;     /* node index: dot_general, scatter; the first reduce of a row part */
+  uint32_t *reduces; /* node indexes, in dependency order */
+  size_t reduce_count, reduce_capacity;
+  qn_type domain;    /* shape: results (map, contract, scatter) or the reduced operand (row) */
+  uint32_t reduced;  /* row: bit per reduced axis of the domain */
+  uint32_t *outputs; /* value ids to store */
+  size_t output_count, output_capacity;
+  sched_input *inputs; /* values read from memory */
+  size_t input_count, input_capacity;
+  int level;       /* launch */
+  uint32_t groups; /* set by emission */
+  double flops;
+  uint64_t sources; /* sketch of the memory values that the operands come from */
+} sched_part;
+
+typedef enum value_home { HOME_NONE, HOME_ARENA, HOME_ARG, HOME_RESULT, HOME_CONSTANT } value_home;
+
+typedef struct sched_value {
+  bool material;                /* in memory: parameter, large constant, or an output of `part` */
+  int32_t walked, walked_moved; /* last part + 1 whose needs were walked through here, at the element and off it */
+  uint32_t settled;             /* last settling walk */
+  int32_t read_by;              /* part + 1 that reads it from memory, during emission */
+  int32_t part;                 /* that computes it; -1: parameter or constant */
+  int32_t align;                /* part in which it can be computed element for element; -1 */
+  part_space space;
+  int32_t dep;          /* highest part that it depends on; -1 */
+  uint32_t uses, moved; /* consumers; those that read at other indexes */
+  uint32_t cost;        /* scalar operations to recompute it from memory, saturating */
+  uint64_t sources;
+  value_home home;
+  uint32_t slab;
+  uint64_t offset; /* bytes in the slab */
+} sched_value;
+
+typedef struct qn_schedule {
+  const qn_graph *g;
+  const qn_device_caps *caps;
+  bool no_fusion;
+  sched_value *values; /* by value id */
+  sched_part *parts;
+  size_t part_count, part_capacity;
+  int level_count;
+  uint32_t walks;
+} qn_schedule;
+
+/* ---- fuse.c: graph -> parts ---- */
+qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion);
+void qn_schedule_free(qn_schedule *s);
+
+/* ---- emit*.c: part -> loop program ---- */
+enum { REDUCE_LANES = 16 }; /* the order of a sum over a minor-most axis: docs/numerics.md */
+
+typedef struct qn_ix { /* an index, one per lane: base + stride * lane, or a vector */
+  qn_sval base;        /* i32 scalar */
+  int64_t stride;      /* between lanes; 0: the same in all */
+  int64_t divisor;     /* base is a multiple of it (0: base is 0) */
+  qn_sval vec;         /* i32 lanes; none: linear */
+} qn_ix;
+
+/* The index tuple that a linear index was taken apart into: offsets into arrays of the same shape are that linear index again. */
+typedef struct qn_ix_origin {
+  bool on;
+  qn_type shape;
+  qn_ix linear, idx[QN_MAX_RANK];
+} qn_ix_origin;
+
+typedef struct emit_override {
+  uint32_t value;
+  qn_sval val;
+} emit_override;
+typedef struct emit_memo emit_memo;
+typedef struct qn_emit {
+  qn_schedule *s;
+  const sched_part *part;
+  int part_index;
+  qn_kbuild *b;
+  qn_sink *k; /* = &b->sink */
+  uint32_t lanes;
+  uint32_t *buffers;      /* by value id: kernel buffer + 1 */
+  uint32_t *slab_binding; /* by slab: binding + 1 */
+  uint32_t *bindings;     /* slab of each binding */
+  uint32_t binding_count;
+  uint32_t *params; /* launch parameter words; the caller owns it */
+  size_t param_count, param_capacity;
+  qn_sval group; /* group index within the part, i32 */
+  emit_override *overrides;
+  size_t override_count, override_capacity;
+  emit_memo *memo;
+  qn_ix_origin origin;
+  qn_status status; /* first failure */
+} qn_emit;
+
+/* index arithmetic (emit_index.c) */
+qn_ix qn_ix_const(qn_emit *e, int64_t x);
+qn_ix qn_ix_scalar(qn_emit *e, qn_sval i32_scalar, int64_t divisor);
+qn_ix qn_ix_lanes(qn_emit *e, qn_sval base, int64_t stride, int64_t divisor);
+qn_ix qn_ix_vector(qn_emit *e, qn_sval v); /* any i32 value, scalar or lanes */
+qn_ix qn_ix_add(qn_emit *e, qn_ix a, qn_ix b);
+qn_ix qn_ix_add_const(qn_emit *e, qn_ix a, int64_t c);
+qn_ix qn_ix_mul_const(qn_emit *e, qn_ix a, int64_t c);
+qn_ix qn_ix_div_const(qn_emit *e, qn_ix a, int64_t d); /* a >= 0 */
+qn_ix qn_ix_mod_const(qn_emit *e, qn_ix a, int64_t d);
+qn_ix qn_ix_sub_from(qn_emit *e, int64_t c, qn_ix a); /* c - a */
+qn_sval qn_ix_value(qn_emit *e, qn_ix a);             /* i32, scalar if uniform, else lanes */
+bool qn_ix_same(const qn_ix *a, const qn_ix *b);
+/* linear offset of an index tuple in a row-major array */
+qn_ix qn_ix_offset(qn_emit *e, const qn_ix *idx, const qn_type *t);
+void qn_ix_delinearize(qn_emit *e, qn_ix linear, int rank, const int64_t *dims, qn_ix *out);
+
+/* values at an index (emit_eval.c) */
+qn_sval qn_emit_value(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval mask);
+void qn_emit_region(qn_emit *e, const qn_graph *region, const qn_sval *args, qn_sval *out);
+void qn_emit_override(qn_emit *e, uint32_t value, qn_sval val);
+void qn_emit_overrides_drop(qn_emit *e, size_t count); /* keeps the first `count` */
+size_t qn_emit_memo_mark(qn_emit *e);                  /* scopes of the memo follow loops and branches */
+void qn_emit_memo_drop(qn_emit *e, size_t mark);
+void qn_emit_store(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval val, qn_sval mask);
+qn_sval qn_emit_reload(qn_emit *e, uint32_t value, const qn_ix *idx); /* of an output that this kernel writes */
+qn_sval qn_emit_and(qn_emit *e, qn_sval a, qn_sval b);                /* of masks; none means true */
+qn_sval qn_emit_lane_mask(qn_emit *e, qn_sval base, int64_t limit);   /* base + lane < limit */
+qn_dtype qn_emit_wide(qn_dtype t);                                    /* f16, bf16 -> f32 */
+/* index tuple of an aligned value, from that of the part's results (SPACE_P: unit axes aside, in order) */
+void qn_emit_space_index(qn_emit *e, const qn_type *from, const qn_ix *idx, const qn_type *to, qn_ix *out);
+void qn_emit_fail(qn_emit *e, qn_status st);
+void qn_emit_free(qn_emit *e); /* the memo */
+
+typedef struct emit_slots {
+  int64_t count, per_item;
+  uint32_t groups, items;
+} emit_slots;
+
+/* kinds (emit_map.c, emit_row.c, emit_contract.c, emit_scatter.c): each knows its cut into slots and emits the body for this group */
+typedef struct emit_grid {
+  uint32_t items, lanes;
+} emit_grid;
+emit_grid qn_emit_grid(const qn_device_caps *caps);
+emit_slots qn_map_slots(const qn_schedule *s, const sched_part *p);
+emit_slots qn_row_slots(const qn_schedule *s, const sched_part *p);
+emit_slots qn_contract_slots(const qn_schedule *s, const sched_part *p);
+emit_slots qn_scatter_slots(const qn_schedule *s, const sched_part *p);
+void qn_emit_map(qn_emit *e);
+void qn_emit_row(qn_emit *e);
+void qn_emit_contract(qn_emit *e);
+void qn_emit_scatter(qn_emit *e);
+uint32_t qn_part_groups(const qn_schedule *s, const sched_part *p);
+void qn_emit_part(qn_emit *e);
+
+/* how slots of work are cut into groups and items (emit_grid.c) */
+emit_slots qn_emit_slots(const qn_device_caps *caps, int64_t count, double cost);
+/* Opens the loop over this item's slots and returns the slot index (i32); the body sees slots below count only. */
+qn_sval qn_emit_slots_open(qn_emit *e, const emit_slots *s);
+void qn_emit_slots_close(qn_emit *e, const emit_slots *s);
+/* Loops and branches with their memo scope. */
+qn_sval qn_emit_loop(qn_emit *e, int64_t begin, int64_t end, int64_t step, size_t *out_mark);
+void qn_emit_close(qn_emit *e, size_t mark);
+/* Takes a linear lane index apart over `shape` and makes it the origin. */
+void qn_emit_set_origin(qn_emit *e, qn_ix linear, const qn_type *shape, qn_ix *out);
+uint32_t qn_emit_fit_lanes(uint32_t lanes, int64_t count); /* the largest power of two <= both, at least 1 */
+qn_type qn_row_results(const sched_part *p);               /* shape of a row part's results */
+
+/* ---- place.c: parts -> levels, and where every value lives ---- */
+typedef struct sched_copy {
+  uint32_t src_slab, dst_slab;
+  uint64_t src_offset, dst_offset, bytes;
+  int stage; /* copies of stage 0 come before those of stage 1 */
+} sched_copy;
+typedef struct sched_places {
+  uint64_t arena_bytes, constant_bytes;
+  sched_copy *copies;
+  size_t copy_count, copy_capacity;
+  uint32_t in_place; /* donated results that are written where they belong */
+} sched_places;
+qn_status qn_schedule_place(qn_schedule *s, const qn_traced *fn, const qn_compile_desc *desc, const qn_plan *plan,
+                            sched_places *out_places);
+void qn_schedule_places_free(sched_places *p);
+/* Where a result leaf belongs: slab and offset by the plan's layouts and donations. */
+qn_status qn_result_home(const qn_traced *fn, const qn_plan *plan, size_t result, uint32_t *out_slab,
+                         uint64_t *out_offset, bool *out_donated);
+
+/* ---- launch.c: levels -> kernels and commands ---- */
+typedef struct sched_launch {
+  uint32_t kernel; /* of kernels[] */
+  uint32_t groups;
+  uint32_t binding_count, bindings[QN_MAX_BINDINGS];
+  uint32_t *params;
+  size_t param_count;
+  int level;
+  const char *label;
+  double flops;
+  uint64_t bytes;
+} sched_launch;
+typedef struct sched_program {
+  qn_kernel **kernels; /* different ones, by name */
+  const char **labels;
+  size_t kernel_count, kernel_capacity;
+  sched_launch *launches;
+  size_t launch_count, launch_capacity;
+} sched_program;
+qn_status qn_schedule_launches(qn_schedule *s, qn_arena *arena, sched_program *out_program);
+void qn_schedule_program_free(sched_program *p);
+/* "dot_general+add+maximum (mnist_mlp.c:41)": the operations that a part computes, and the place of its hero */
+const char *qn_part_label(const qn_schedule *s, const sched_part *p, qn_arena *arena);
+double qn_part_flops(const qn_schedule *s, const sched_part *p);
+uint64_t qn_part_bytes(const qn_schedule *s, const sched_part *p);
+void qn_schedule_print(const qn_schedule *s, qn_text *out);
+
+#endif
