@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MAX_ROWS = 12, MAX_VECTORS = 4 };
+enum { MAX_ROWS = 12, MAX_VECTORS = 4, LOOPED_VECTORS = 4 };
 
 typedef struct axes {
   int count;
@@ -63,21 +63,41 @@ static bool left_runs_along_k(const qn_schedule *s, const contract *c) {
   return axis == qn_graph_type(s->g, v)->rank - 1;
 }
 
+/* Cycles of one k step of a tile on a core with two vector FMAs and two loads a cycle, four cycles of latency. */
+static double step_cost(int rows, int vectors) {
+  double fma = rows * vectors / 2.0, loads = (rows + vectors) / 2.0, least = 4;
+  double cost = fma > loads ? fma : loads;
+  return (cost > least ? cost : least) + 0.1 * rows + 0.25 * vectors;
+}
+
+/* The tile with the least estimated time for this shape: remainders count as whole tiles, threads take whole tiles. */
+static void choose_register_tile(const qn_schedule *s, contract *c, int64_t fit) {
+  int registers = qn_emit_grid(s->caps).lanes >= 16 ? 32 : 16;
+  int64_t units = s->caps->compute_units ? s->caps->compute_units : 2;
+  double best = 0;
+  for (int v = 1; v <= MAX_VECTORS && v <= fit; v++)
+    for (int r = 1; r <= MAX_ROWS && r <= c->m && r * v + v + 1 < registers; r++) {
+      int64_t tiles = c->batch * ((c->m + r - 1) / r) * ((fit + v - 1) / v);
+      double cost = (double)((tiles + units - 1) / units) * (step_cost(r, v) * (double)c->k + 4 * r * v);
+      if (best != 0 && cost >= best)
+        continue;
+      best = cost;
+      c->tile_rows = (uint32_t)r;
+      c->vectors = (uint32_t)v;
+    }
+}
+
 static void choose_tile(const qn_schedule *s, contract *c) {
   emit_grid grid = qn_emit_grid(s->caps);
   c->lanes = qn_emit_fit_lanes(grid.lanes, c->cols_n >= grid.lanes / 2 + 1 ? grid.lanes : c->cols_n);
   uint32_t fit = (uint32_t)((c->cols_n + c->lanes - 1) / c->lanes);
-  bool wide_file = grid.lanes >= 16; /* 32 vector registers */
   if (grid.items == 1) {
-    c->vectors = fit < (wide_file ? 4u : 2u) ? fit : wide_file ? 4 : 2;
-    static const uint32_t rows_wide[] = {0, 12, 12, 8, 6}, rows_narrow[] = {0, 8, 6};
-    c->tile_rows = wide_file ? rows_wide[c->vectors] : rows_narrow[c->vectors];
+    choose_register_tile(s, c, fit);
   } else {
-    c->vectors = fit < 2 ? fit : 2;
+    c->vectors = fit <= 3 ? fit : 2;
     c->tile_rows = s->caps->device_class == QN_CLASS_GPU ? 4 : 8;
     int64_t units = s->caps->compute_units ? s->caps->compute_units : 2;
-    while (c->tile_rows > 4 &&
-           c->batch * ((c->m + c->tile_rows - 1) / c->tile_rows) * ((fit + 1) / 2) < units * grid.items)
+    while (c->tile_rows > 4 && (c->m % c->tile_rows != 0 || c->batch * (c->m / c->tile_rows) * ((fit + 1) / 2) < units * grid.items))
       c->tile_rows /= 2;
   }
   if (c->tile_rows > c->m)
@@ -212,7 +232,7 @@ static void walk_k(qn_emit *e, tile *t, int axis) {
   qn_emit_close(e, mark);
 }
 
-static void epilogue(qn_emit *e, tile *t, uint32_t r, uint32_t v) {
+static void epilogue(qn_emit *e, tile *t, const qn_ix *row, const qn_ix *col, qn_sval acc, qn_sval mask) {
   const contract *c = t->c;
   const qn_type *out = qn_graph_type(e->s->g, c->n->first_result);
   qn_ix idx[QN_MAX_RANK], at[QN_MAX_RANK];
@@ -220,20 +240,44 @@ static void epilogue(qn_emit *e, tile *t, uint32_t r, uint32_t v) {
   for (int i = 0; i < c->batch_l.count; i++)
     idx[n++] = t->batch[i];
   for (int i = 0; i < c->rows.count; i++)
-    idx[n++] = t->row[r][i];
+    idx[n++] = row[i];
   for (int i = 0; i < c->cols.count; i++)
-    idx[n++] = t->col[v][i];
+    idx[n++] = col[i];
   qn_sval vals[PART_OUTPUTS_ROOM];
-  qn_emit_override(e, c->n->first_result, qs_convert(e->k, out->dtype, qn_kb_get(e->b, t->acc[r][v])));
+  qn_emit_override(e, c->n->first_result, qs_convert(e->k, out->dtype, acc));
   for (size_t i = 0; i < e->part->output_count; i++) {
     qn_emit_space_index(e, out, idx, qn_graph_type(e->s->g, e->part->outputs[i]), at);
-    vals[i] = qn_emit_value(e, e->part->outputs[i], at, t->mask[v]);
+    vals[i] = qn_emit_value(e, e->part->outputs[i], at, mask);
   }
   for (size_t i = 0; i < e->part->output_count; i++) {
     qn_emit_space_index(e, out, idx, qn_graph_type(e->s->g, e->part->outputs[i]), at);
-    qn_emit_store(e, e->part->outputs[i], at, vals[i], t->mask[v]);
+    qn_emit_store(e, e->part->outputs[i], at, vals[i], mask);
   }
   qn_emit_overrides_drop(e, 0);
+}
+
+/* The epilogue's code once, in a loop over the tile's vectors: unrolled, it would be most of the kernel. */
+static void looped_epilogue(qn_emit *e, tile *t, qn_sval m0, qn_sval n0) {
+  const contract *c = t->c;
+  uint32_t width = t->masked ? 1 : t->vectors; /* vectors a round of the loop may take by index */
+  qn_sval room = qn_kb_array(e->b, t->wide, t->rows * t->vectors * e->lanes, false);
+  for (uint32_t r = 0; r < t->rows; r++)
+    for (uint32_t v = 0; v < t->vectors; v++)
+      qn_kb_astore(e->b, room, qs_const(e->k, QN_I32, (double)((r * t->vectors + v) * e->lanes)), qn_kb_get(e->b, t->acc[r][v]));
+  size_t mark;
+  qn_sval q = qn_emit_loop(e, 0, (int64_t)t->rows * width, 1, &mark);
+  qn_ix at = qn_ix_scalar(e, q, 1), row[QN_MAX_RANK], col[QN_MAX_RANK];
+  qn_ix m = qn_ix_add(e, qn_ix_scalar(e, m0, 1), qn_ix_div_const(e, at, width));
+  qn_ix_delinearize(e, m, c->rows.shape.rank, c->rows.shape.dims, row);
+  for (uint32_t v = 0; v < (t->masked ? t->vectors : 1); v++) {
+    qn_sval vector = t->masked ? qs_const(e->k, QN_I32, v) : qn_ix_value(e, qn_ix_mod_const(e, at, width));
+    qn_sval base = qs_add(e->k, n0, qs_mul(e->k, vector, qs_const(e->k, QN_I32, c->lanes)));
+    qn_sval slot = t->masked ? qs_add(e->k, qs_mul(e->k, q, qs_const(e->k, QN_I32, t->vectors)), vector) : q;
+    qn_ix_delinearize(e, qn_ix_lanes(e, base, 1, c->lanes), c->cols.shape.rank, c->cols.shape.dims, col);
+    qn_sval acc = qn_kb_aload(e->b, room, qs_mul(e->k, slot, qs_const(e->k, QN_I32, e->lanes)), e->lanes);
+    epilogue(e, t, row, col, acc, t->mask[v]);
+  }
+  qn_emit_close(e, mark);
 }
 
 static qn_dtype wide_dtype(const qn_emit *e, const contract *c) {
@@ -261,9 +305,13 @@ static void emit_tile(qn_emit *e, const contract *c, uint32_t rows, uint32_t vec
       t.acc[r][v] = qn_kb_var(e->b, qn_kb_splat(e->b, qs_const(e->k, t.wide, 0), e->lanes));
   if (c->k > 0)
     walk_k(e, &t, 0);
-  for (uint32_t r = 0; r < rows; r++)
-    for (uint32_t v = 0; v < vectors; v++)
-      epilogue(e, &t, r, v);
+  if (rows * vectors >= LOOPED_VECTORS) {
+    looped_epilogue(e, &t, m0, n0);
+  } else {
+    for (uint32_t r = 0; r < rows; r++)
+      for (uint32_t v = 0; v < vectors; v++)
+        epilogue(e, &t, t.row[r], t.col[v], qn_kb_get(e->b, t.acc[r][v]), t.mask[v]);
+  }
   qn_emit_memo_drop(e, mark);
 }
 
