@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/llvm/assembly.h"
+#include "kit.h"
 #include "quern/driver.h"
 #include "quern/kernel.h"
 
@@ -84,35 +85,13 @@ static qn_status build(qn_kernel *kernel, uint32_t m, uint32_t n, uint32_t k, bo
   return QN_OK;
 }
 
-/* 24 independent chains of multiply-adds: the peak. */
-static qn_status build_peak(qn_kernel *kernel) {
-  tile t = {0};
-  QN_TRY(qn_kbuild_begin(&t.b, kernel));
-  qn_sink *s = &t.b.sink;
-  for (int i = 0; i < 4; ++i)
-    (void)qn_kb_new_param(&t.b);
-  uint32_t c = qn_kb_buffer(&t.b, QN_F32, 2, 3, true, true, 64);
-  qn_sval acc[24], x = qn_kb_load(&t.b, c, num(&t, 0), LANES, (qn_sval){0});
-  for (int i = 0; i < 24; ++i)
-    acc[i] = qn_kb_var(&t.b, qn_kb_splat(&t.b, qs_const(s, QN_F32, i), LANES));
-  (void)qn_kb_loop(&t.b, num(&t, 0), num(&t, 100000), 1, false);
-  for (int i = 0; i < 24; ++i)
-    qn_kb_set(&t.b, acc[i], qs_fma(s, x, x, qn_kb_get(&t.b, acc[i])));
-  qn_kb_close(&t.b);
-  qn_sval g = mul(&t, qs_convert(s, QN_I32, qn_kb_group(&t.b)), num(&t, 24 * LANES));
-  for (int i = 0; i < 24; ++i)
-    qn_kb_store(&t.b, c, add(&t, g, num(&t, i * LANES)), qn_kb_get(&t.b, acc[i]), (qn_sval){0});
-  QN_TRY(qn_kbuild_end(&t.b));
-  return QN_OK;
-}
-
 typedef struct shape {
   uint32_t m, n, k;
   bool transposed;
 } shape;
 static const shape shapes[] = {{32, 64, 784, false}, {784, 64, 32, true},    {128, 64, 64, false},
                                {32, 64, 64, false},  {256, 256, 256, false}, {512, 512, 512, false}};
-enum { SHAPES = sizeof shapes / sizeof *shapes, KERNELS = SHAPES + 1, FLOATS = 1 << 20 };
+enum { SHAPES = sizeof shapes / sizeof *shapes, FLOATS = 1 << 20 };
 
 static void nothing(const void *context, void *const *bindings, const uint32_t *params, uint32_t g0, uint32_t g1) {
   (void)context;
@@ -126,43 +105,15 @@ typedef struct bench {
   qn_device *device;
   qn_buffer *buffers[3];
   qn_program *program, *idle;
-  qn_kernel kernels[KERNELS];
-  uint32_t groups[KERNELS];
+  qn_kernel kernels[SHAPES];
+  uint32_t groups[SHAPES];
 } bench;
 
-/* Best seconds of one launch, out of `rounds` submissions of `repeat` launches. */
 static qn_status best(bench *b, qn_program *program, uint32_t entry, uint32_t groups, int repeat, int rounds,
                       double *out_seconds) {
-  const uint32_t params[4] = {0};
-  qn_cmd *cmds = calloc((size_t)repeat * 2, sizeof *cmds);
-  if (!cmds)
-    return QN_ERR(QN_OUT_OF_MEMORY, "bench");
-  for (int i = 0; i < repeat; ++i) {
-    cmds[2 * i] = (qn_cmd){.kind = QN_CMD_LAUNCH,
-                           .program = program,
-                           .entry = entry,
-                           .groups = groups,
-                           .binding_count = 3,
-                           .bindings = {0, 1, 2},
-                           .params = params,
-                           .param_count = 4};
-    cmds[2 * i + 1].kind = QN_CMD_BARRIER;
-  }
-  qn_recording_desc desc = {.cmds = cmds, .cmd_count = (size_t)repeat * 2, .buffers = b->buffers, .buffer_count = 3};
-  qn_recording *r = NULL;
-  qn_status st = qn_record(b->device, &desc, &r);
-  free(cmds);
-  *out_seconds = 1e9;
-  for (int i = 0; st == QN_OK && i < rounds; ++i) {
-    uint64_t ticket = 0, start = qn_time_ns();
-    st = qn_submit(b->device, r, NULL, 0, &ticket);
-    if (st == QN_OK)
-      st = qn_device_wait(b->device, ticket, 0);
-    double t = (double)(qn_time_ns() - start) * 1e-9 / repeat;
-    *out_seconds = t < *out_seconds ? t : *out_seconds;
-  }
-  qn_recording_release(r);
-  return st;
+  const bench_launch launch = {
+      .program = program, .entry = entry, .groups = groups, .param_count = 4, .buffers = b->buffers, .buffer_count = 3};
+  return bench_best(b->device, &launch, repeat, rounds, out_seconds);
 }
 
 static qn_status check(bench *b, const shape *s) {
@@ -181,23 +132,22 @@ static qn_status check(bench *b, const shape *s) {
 }
 
 static qn_status compile(bench *b) {
-  const qn_kernel *list[KERNELS];
-  qn_code_entry entries[KERNELS] = {0};
+  const qn_kernel *list[SHAPES];
+  qn_code_entry entries[SHAPES] = {0};
   for (int i = 0; i < SHAPES; ++i)
     QN_TRY(build(&b->kernels[i], shapes[i].m, shapes[i].n, shapes[i].k, shapes[i].transposed, &b->groups[i]));
-  QN_TRY(build_peak(&b->kernels[SHAPES]));
-  for (int i = 0; i < KERNELS; ++i) {
+  for (int i = 0; i < SHAPES; ++i) {
     list[i] = &b->kernels[i];
     entries[i] = (qn_code_entry){.name = b->kernels[i].name, .items = 1, .binding_count = 3, .param_count = 4};
   }
-  qn_code code = {.format = QN_CODE_NATIVE, .entries = entries, .entry_count = KERNELS};
+  qn_code code = {.format = QN_CODE_NATIVE, .entries = entries, .entry_count = SHAPES};
   qn_bytes object = {0};
   uint64_t start = qn_time_ns();
-  QN_TRY(qn_llvm_compile(list, KERNELS, NULL, entries, &code, &object));
+  QN_TRY(qn_llvm_compile(list, SHAPES, NULL, entries, &code, &object));
   uint64_t compiled = qn_time_ns();
   qn_code again = {0};
-  QN_TRY(qn_llvm_compile(list, KERNELS, &object, entries, &again, NULL));
-  printf("compile %d kernels %.1f ms, reload %zu bytes %.1f ms\n", KERNELS, (double)(compiled - start) * 1e-6,
+  QN_TRY(qn_llvm_compile(list, SHAPES, &object, entries, &again, NULL));
+  printf("compile %d kernels %.1f ms, reload %zu bytes %.1f ms\n", SHAPES, (double)(compiled - start) * 1e-6,
          object.size, (double)(qn_time_ns() - compiled) * 1e-6);
   code.release(code.owner);
   code.release = again.release;
@@ -225,19 +175,17 @@ static qn_status open_bench(bench *b) {
 }
 
 static qn_status measure(bench *b) {
-  uint32_t threads = qn_device_get_caps(b->device)->compute_units;
-  double one = 0, all = 0, t = 0;
-  QN_TRY(best(b, b->program, SHAPES, 1, 1, 20, &one));
-  QN_TRY(best(b, b->program, SHAPES, threads, 1, 20, &all));
-  double flop = 2.0 * LANES * 24 * 100000, peak = flop * threads / all * 1e-9;
-  printf("peak %.1f GFLOP/s on one thread, %.1f on %u\n", flop / one * 1e-9, peak, threads);
+  bench_peak peak;
+  double t = 0;
+  QN_TRY(bench_peak_measure(b->device, &peak));
+  printf("peak %.1f GFLOP/s on one thread, %.1f on %u\n", peak.one, peak.all, peak.threads);
   for (uint32_t i = 0; i < SHAPES; ++i) {
     const shape *s = &shapes[i];
     double work = 2.0 * s->m * s->n * s->k;
     QN_TRY(best(b, b->program, i, b->groups[i], (int)(2e7 / work) + 1, 200, &t));
     QN_TRY(check(b, s));
     printf("%4u x %3u x %3u%s: %6.1f GFLOP/s, %5.1f%% of peak, %.2f us\n", s->m, s->n, s->k,
-           s->transposed ? " (A transposed)" : "", work / t * 1e-9, 100 * work / t * 1e-9 / peak, t * 1e6);
+           s->transposed ? " (A transposed)" : "", work / t * 1e-9, 100 * work / t * 1e-9 / peak.all, t * 1e6);
   }
   QN_TRY(best(b, b->idle, 0, 0, 1, 20000, &t));
   printf("submit and wait, nothing to do: %.2f us\n", t * 1e6);
@@ -266,7 +214,7 @@ int main(int argc, char **argv) {
   qn_program_release(b.idle);
   for (int i = 0; i < 3; ++i)
     qn_buffer_release(b.buffers[i]);
-  for (int i = 0; i < KERNELS; ++i)
+  for (int i = 0; i < SHAPES; ++i)
     qn_kernel_free(&b.kernels[i]);
   qn_device_release(b.device);
   return st != QN_OK;

@@ -14,6 +14,15 @@ if(QN_SANITIZE)
   target_compile_options(quern_flags INTERFACE -fsanitize=${QN_SANITIZE} -fno-sanitize-recover=all
                                                -fno-omit-frame-pointer)
   target_link_options(quern_flags INTERFACE -fsanitize=${QN_SANITIZE})
+  # Device drivers opened at run time throw C++ exceptions, which the address sanitizer only follows when the C++ library
+  # was there from the start.
+  include(CheckCSourceCompiles)
+  set(CMAKE_REQUIRED_LIBRARIES stdc++)
+  check_c_source_compiles("int main(void) { return 0; }" QN_CXX_RUNTIME)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+  if(QN_CXX_RUNTIME)
+    target_link_options(quern_flags INTERFACE LINKER:--no-as-needed -lstdc++ LINKER:--as-needed)
+  endif()
 endif()
 foreach(name SQLITE ZLIB PNG CJSON)
   if(QN_${name}_LIBS)

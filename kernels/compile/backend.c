@@ -99,7 +99,7 @@ static qn_status native_code(sched_program *prog, const qn_compile_desc *desc, q
     qn_text_free(&t);
   }
 #ifdef QN_HAVE_LLVM
-  if (!qn_env_on(QN_ENV_INTERPRET))
+  if (!desc->interpret && !qn_env_on(QN_ENV_INTERPRET))
     return compiled(prog, desc, plan, entries);
 #endif
   return interpreted(prog, plan, entries);

@@ -58,17 +58,22 @@ static qn_status set_signature(qn_plan *p, const qn_traced *fn, const qn_compile
 
 /* ---- commands ---- */
 
+/* Arguments that were copied to the arena live among the constants, but aren't any. */
+static bool is_constant(const qn_schedule *s, uint32_t v) {
+  return s->values[v].home == HOME_CONSTANT && qn_graph_def(s->g, v)->op == QN_OP_CONSTANT;
+}
+
 static qn_status set_constants(qn_plan *p, const qn_schedule *s) {
   size_t count = 0;
   for (uint32_t v = 1; v <= qn_graph_value_count(s->g); v++)
-    count += s->values[v].home == HOME_CONSTANT;
+    count += is_constant(s, v);
   p->constants = QN_NEW(&p->arena, qn_plan_constant, count + 1);
   if (!p->constants)
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for constants");
   for (uint32_t v = 1; v <= qn_graph_value_count(s->g); v++) {
     const sched_value *sv = &s->values[v];
     bool splat;
-    if (sv->home != HOME_CONSTANT)
+    if (!is_constant(s, v))
       continue;
     size_t bytes = (size_t)qn_type_bytes(qn_graph_type(s->g, v));
     void *data = qn_arena_copy(&p->arena, qn_graph_constant(s->g, v, &splat), bytes);
@@ -110,6 +115,18 @@ static void set_copy(const sched_copy *from, qn_plan_cmd *c) {
   c->label = "copy";
 }
 
+static void add_copies(qn_plan *p, const sched_places *places, int stage) {
+  bool first = true;
+  for (size_t i = 0; i < places->copy_count; i++) {
+    if (places->copies[i].stage != stage)
+      continue;
+    if (first && p->cmd_count)
+      p->cmds[p->cmd_count++].kind = QN_CMD_BARRIER;
+    first = false;
+    set_copy(&places->copies[i], &p->cmds[p->cmd_count++]);
+  }
+}
+
 static bool is_donated_slab(const qn_plan *p, uint32_t slab) {
   for (size_t i = 0; i < p->donation_count; i++)
     if (p->donations[i].arg + 1 == slab)
@@ -118,28 +135,20 @@ static bool is_donated_slab(const qn_plan *p, uint32_t slab) {
 }
 
 static qn_status set_commands(qn_plan *p, const sched_program *prog, const sched_places *places) {
-  size_t room = 2 * prog->launch_count + places->copy_count + 4;
+  size_t room = 2 * prog->launch_count + places->copy_count + 8;
   p->cmds = QN_NEW(&p->arena, qn_plan_cmd, room);
   if (!p->cmds)
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for commands");
-  int level = -1;
+  add_copies(p, places, -1);
+  int level = p->cmd_count ? -1 : prog->launch_count ? prog->launches[0].level : 0;
   for (size_t i = 0; i < prog->launch_count; i++) {
-    if (level >= 0 && prog->launches[i].level != level)
+    if (prog->launches[i].level != level)
       p->cmds[p->cmd_count++].kind = QN_CMD_BARRIER;
     level = prog->launches[i].level;
     QN_TRY(set_launch(p, &prog->launches[i], &p->cmds[p->cmd_count++]));
   }
-  for (int stage = 0; stage < 2; stage++) {
-    bool first = true;
-    for (size_t i = 0; i < places->copy_count; i++) {
-      if (places->copies[i].stage != stage)
-        continue;
-      if (first && p->cmd_count)
-        p->cmds[p->cmd_count++].kind = QN_CMD_BARRIER;
-      first = false;
-      set_copy(&places->copies[i], &p->cmds[p->cmd_count++]);
-    }
-  }
+  add_copies(p, places, 0);
+  add_copies(p, places, 1);
   p->copies = places->copy_count;
   p->first_donated_write = p->cmd_count;
   for (size_t i = p->cmd_count; i > 0; i--) {
@@ -209,7 +218,17 @@ qn_status qn_compile(const qn_device_caps *caps, const qn_traced *fn, const qn_c
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a plan");
   compilation c;
   memset(&c, 0, sizeof c);
-  qn_status st = run(&c, caps, fn, desc ? desc : &defaults, p);
+  qn_text trace = {0};
+  qn_compile_desc own = desc ? *desc : defaults;
+  const char *wanted = qn_env_get(QN_ENV_TRACE);
+  if (wanted && !own.explain && (strstr(wanted, "fuse") || strstr(wanted, "kernel"))) {
+    own.explain = &trace;
+    own.explain_kernels = strstr(wanted, "kernel") != NULL;
+  }
+  qn_status st = run(&c, caps, fn, &own, p);
+  if (trace.buf)
+    fputs(trace.buf, stderr);
+  qn_text_free(&trace);
   qn_schedule_program_free(&c.program);
   qn_schedule_places_free(&c.places);
   qn_schedule_free(&c.schedule);

@@ -155,9 +155,20 @@ static qn_sval vector_mask(qn_emit *e, qn_sval mask) {
   return mask.id && qn_kb_lanes(e->b, mask) == 1 && e->lanes > 1 ? qn_kb_splat(e->b, mask, e->lanes) : mask;
 }
 
-/* Drivers turn a masked load into a branch a lane, which costs them dearly to compile and to run: there, masked-off lanes read element 0 instead. Host
- * code has masked loads. */
-static qn_sval redirect(qn_emit *e, qn_ix *at, qn_sval mask) {
+/* Does this part write its result where the value lies? */
+static bool overwrites(const qn_emit *e, uint32_t value) {
+  const sched_value *v = &e->s->values[value];
+  for (size_t i = 0; v->home == HOME_ARG && i < e->part->output_count; i++) {
+    const sched_value *o = &e->s->values[e->part->outputs[i]];
+    if (o->home == HOME_RESULT && o->slab == v->slab && o->offset == v->offset)
+      return true;
+  }
+  return false;
+}
+
+/* Drivers turn a masked load into a branch a lane, which costs them dearly to compile and to run: there, masked-off lanes read element 0 instead, or
+ * what the first lane reads, if it is on, where another item may be writing element 0. Host code has masked loads. */
+static qn_sval redirect(qn_emit *e, uint32_t value, qn_ix *at, qn_sval mask) {
   if (!mask.id || e->s->caps->device_class == QN_CLASS_CPU_NATIVE)
     return mask;
   bool vector = qn_kb_lanes(e->b, mask) > 1;
@@ -165,15 +176,19 @@ static qn_sval redirect(qn_emit *e, qn_ix *at, qn_sval mask) {
     at->base = qs_select(e->k, mask, at->base, i32(e, 0));
     return (qn_sval){0};
   }
-  qn_sval v = qn_ix_value(e, *at);
-  *at = qn_ix_vector(e, qs_select(e->k, mask, v, i32(e, 0)));
+  qn_sval v = qn_ix_value(e, *at), other = i32(e, 0);
+  if (vector && overwrites(e, value)) {
+    qn_sval first = qn_kb_lanes(e->b, v) > 1 ? qn_kb_extract(e->b, v, 0) : v;
+    other = qs_select(e->k, qn_kb_extract(e->b, mask, 0), first, other);
+  }
+  *at = qn_ix_vector(e, qs_select(e->k, mask, v, other));
   return (qn_sval){0};
 }
 
 static qn_sval load(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval mask) {
   uint32_t buffer = buffer_of(e, value, false);
   qn_ix at = qn_ix_offset(e, idx, type_of(e, value));
-  mask = redirect(e, &at, mask);
+  mask = redirect(e, value, &at, mask);
   bool vmask = mask.id && qn_kb_lanes(e->b, mask) > 1;
   if (!at.vec.id && !vmask && at.stride == 0)
     return qn_kb_load(e->b, buffer, at.base, 1, mask);

@@ -18,13 +18,19 @@ emit_slots qn_map_slots(const qn_schedule *s, const sched_part *p) {
   return qn_emit_slots(s->caps, (n + lanes - 1) / lanes, part_cost(s, p));
 }
 
+/* Outputs may differ from the domain in axes of size 1. */
 static void body(qn_emit *e, const qn_ix *idx, qn_sval mask) {
   qn_sval vals[PART_OUTPUTS_ROOM];
+  qn_ix at[QN_MAX_RANK];
   size_t n = e->part->output_count;
-  for (size_t i = 0; i < n; i++)
-    vals[i] = qn_emit_value(e, e->part->outputs[i], idx, mask);
-  for (size_t i = 0; i < n; i++)
-    qn_emit_store(e, e->part->outputs[i], idx, vals[i], mask);
+  for (size_t i = 0; i < n; i++) {
+    qn_emit_space_index(e, &e->part->domain, idx, qn_graph_type(e->s->g, e->part->outputs[i]), at);
+    vals[i] = qn_emit_value(e, e->part->outputs[i], at, mask);
+  }
+  for (size_t i = 0; i < n; i++) {
+    qn_emit_space_index(e, &e->part->domain, idx, qn_graph_type(e->s->g, e->part->outputs[i]), at);
+    qn_emit_store(e, e->part->outputs[i], at, vals[i], mask);
+  }
 }
 
 void qn_emit_map(qn_emit *e) {

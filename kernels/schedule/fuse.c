@@ -127,11 +127,26 @@ static void inherit(const qn_schedule *s, const qn_node *n, sched_value *out) {
   }
 }
 
+/* What a row, contraction or scatter computes is there only at the element at hand: an operand that depends on it in another way keeps the node out. A
+ * map is computed anew at whatever index. */
+static bool all_at_hand(const qn_schedule *s, const qn_node *n, const sched_value *as) {
+  if (s->parts[as->align].kind == PART_MAP)
+    return true;
+  for (int i = 0; i < n->operand_count; i++) {
+    const sched_value *o = &s->values[n->operands[i]];
+    if (o->dep >= as->align && (o->align != as->align || o->space != as->space))
+      return false;
+  }
+  return true;
+}
+
 static void align_elementwise(const qn_schedule *s, const qn_node *n, const qn_type *t, sched_value *out) {
   for (int i = 0; i < n->operand_count; i++) {
     const sched_value *o = &s->values[n->operands[i]];
     if (o->align < 0 || o->align != out->dep || !qn_type_same_shape(type_of(s, n->operands[i]), t))
       continue;
+    if (!all_at_hand(s, n, o))
+      return;
     out->align = o->align;
     out->space = o->space;
     return;
@@ -192,7 +207,8 @@ static bool is_hero_of(const qn_schedule *s, int part, uint32_t v) {
 /* Makes sure that everything part `part` reads to compute `v` is in memory, and notes it as an input. */
 static qn_status need(qn_schedule *s, int part, uint32_t v, bool identity) {
   sched_value *sv = &s->values[v];
-  if (sv->material && !(sv->part == part && sv->part >= 0))
+  /* What a later part has stored since is computed here once more: waiting for that part could close a circle. */
+  if (sv->material && (sv->part < 0 || sv->part < part))
     return add_input(&s->parts[part], v, identity);
   if (!sv->material && sv->align >= 0 && sv->align != part) {
     QN_TRY(materialise(s, v));
@@ -351,10 +367,10 @@ static uint32_t axes_mask(const qn_dims *d) {
 static int find_row(const qn_schedule *s, const qn_node *n, uint32_t mask, int operands) {
   int dep = -1;
   uint64_t sources = 0;
-  for (int i = 0; i < operands; i++) {
+  for (int i = 0; i < n->operand_count; i++) {
     const sched_value *o = &s->values[n->operands[i]];
     dep = o->dep > dep ? o->dep : dep;
-    sources |= o->sources;
+    sources |= i < operands ? o->sources : 0;
   }
   const qn_type *x = type_of(s, n->operands[0]);
   for (int p = (int)s->part_count - 1; p >= dep && p >= 0; p--) {
@@ -364,9 +380,9 @@ static int find_row(const qn_schedule *s, const qn_node *n, uint32_t mask, int o
     bool fits = p > dep && (part->sources & sources);
     if (p == dep) {
       fits = true;
-      for (int i = 0; i < operands; i++) {
+      for (int i = 0; i < n->operand_count; i++) {
         const sched_value *o = &s->values[n->operands[i]];
-        fits &= o->dep < p || (o->align == p && o->space == SPACE_PR);
+        fits &= o->dep < p || (i < operands && o->align == p && o->space == SPACE_PR);
       }
     }
     if (fits)
@@ -457,8 +473,21 @@ static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
   return QN_OK;
 }
 
+/* Kernels index with i32. */
+static qn_status check_size(const qn_schedule *s, const qn_node *n) {
+  for (int i = 0; i < n->result_count; i++) {
+    const qn_type *t = qn_graph_type(s->g, n->first_result + (uint32_t)i);
+    if (qn_type_elements(t) > INT32_MAX)
+      return QN_ERR(QN_UNSUPPORTED, "%s: result %s has more than 2^31-1 elements, which kernels on %s cannot index (%s:%d)",
+                    qn_op_get(n->op)->name, qn_type_str(t), s->caps->id, n->place.file ? n->place.file : "?",
+                    n->place.line);
+  }
+  return QN_OK;
+}
+
 static qn_status place_node(qn_schedule *s, uint32_t index) {
   const qn_node *n = qn_graph_node(s->g, index);
+  QN_TRY(check_size(s, n));
   sched_value *sv = &s->values[n->first_result];
   if (n->op == QN_OP_PARAMETER || n->op == QN_OP_CONSTANT) {
     bool splat = false;

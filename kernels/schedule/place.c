@@ -141,15 +141,30 @@ static uint32_t param_at(const qn_schedule *s, const qn_plan *plan, uint32_t sla
   return 0;
 }
 
-static void place_params(qn_schedule *s, const qn_plan *plan) {
-  size_t k = 0;
-  for (size_t a = 0; a < plan->arg_count; a++)
+/* Slabs that a kernel may bind: the arena, the results, and as many arguments as fit. */
+static size_t bindable_args(const qn_schedule *s) {
+  uint32_t limit = s->caps->max_bindings && s->caps->max_bindings < QN_MAX_BINDINGS ? s->caps->max_bindings : QN_MAX_BINDINGS;
+  return limit > 2 ? limit - 2 : 1;
+}
+
+/* Arguments beyond what a kernel can bind are copied into the arena first, and read there. */
+static qn_status place_params(qn_schedule *s, const qn_plan *plan, sched_places *out) {
+  size_t k = 0, bound = bindable_args(s);
+  for (size_t a = 0; a < plan->arg_count; a++) {
+    bool copied = plan->arg_count > bound && a >= bound - 1;
     for (size_t i = 0; i < plan->args[a].count; i++, k++) {
+      const qn_layout_entry *leaf = &plan->args[a].entries[i];
       sched_value *v = &s->values[qn_graph_param_at(s->g, k)];
-      v->home = HOME_ARG;
-      v->slab = (uint32_t)a + 1;
-      v->offset = plan->args[a].entries[i].offset;
+      v->home = copied ? HOME_CONSTANT : HOME_ARG;
+      v->slab = copied ? 0 : (uint32_t)a + 1;
+      v->offset = copied ? out->constant_bytes : leaf->offset;
+      if (!copied || leaf->bytes == 0)
+        continue;
+      QN_TRY(add_copy(out, (sched_copy){(uint32_t)a + 1, 0, leaf->offset, v->offset, leaf->bytes, -1}));
+      out->constant_bytes += align_up(leaf->bytes);
     }
+  }
+  return QN_OK;
 }
 
 static bool is_result_twice(const qn_schedule *s, uint32_t v) {
@@ -276,8 +291,7 @@ static qn_status place_arena(qn_schedule *s, bool reuse, uint64_t begin, sched_p
   return st;
 }
 
-static uint64_t place_constants(qn_schedule *s) {
-  uint64_t top = 0;
+static uint64_t place_constants(qn_schedule *s, uint64_t top) {
   for (uint32_t v = 1; v <= qn_graph_value_count(s->g); v++) {
     sched_value *sv = &s->values[v];
     if (!sv->material || sv->part >= 0 || sv->home != HOME_NONE)
@@ -321,13 +335,13 @@ qn_status qn_schedule_place(qn_schedule *s, const qn_traced *fn, const qn_compil
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory to order %zu kernels", s->part_count);
   qn_status st = QN_OK;
   order_inputs(s, &o);
-  place_params(s, plan);
+  QN_TRY_GOTO(st, place_params(s, plan, out), done);
   QN_TRY_GOTO(st, place_results(s, fn, desc, plan, &o, out), done);
   if (!set_levels(s, &o)) {
     st = QN_ERR(QN_INTERNAL, "%s: kernels depend on each other in a circle", plan->name);
     goto done;
   }
-  out->constant_bytes = place_constants(s);
+  out->constant_bytes = place_constants(s, out->constant_bytes);
   QN_TRY_GOTO(st, place_arena(s, !desc->no_reuse, out->constant_bytes, out), done);
   QN_TRY_GOTO(st, copy_results(s, fn, plan, out), done);
 done:

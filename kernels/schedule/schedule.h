@@ -188,7 +188,7 @@ qn_type qn_row_results(const sched_part *p);               /* shape of a row par
 typedef struct sched_copy {
   uint32_t src_slab, dst_slab;
   uint64_t src_offset, dst_offset, bytes;
-  int stage; /* copies of stage 0 come before those of stage 1 */
+  int stage; /* -1: before the first launch; 0, 1: after the last one, in that order */
 } sched_copy;
 typedef struct sched_places {
   uint64_t arena_bytes, constant_bytes;

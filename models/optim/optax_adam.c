@@ -54,8 +54,9 @@ qn_update qn_optax_adam_apply(const qn_optax_adam *a, const qn_tree *state, cons
   for (size_t i = 0; i < params->count; i++) {
     const char *path = params->leaves[i].path;
     qn_val w = params->leaves[i].val, grad = qn_tree_get(grads, path);
-    qn_val m = qn_div(moment(state, u.state, "mu", path, grad, b1), fix1);
-    qn_val v = qn_div(moment(state, second, "nu", path, qn_square(grad), b2), fix2);
+    qn_dtype t_w = qn_val_type(w)->dtype;
+    qn_val m = qn_div(moment(state, u.state, "mu", path, grad, b1), qn_convert(fix1, t_w));
+    qn_val v = qn_div(moment(state, second, "nu", path, qn_square(grad), b2), qn_convert(fix2, t_w));
     qn_val root = qn_add(qn_sqrt(qn_add(v, qn_like(v, a->eps_root))), qn_like(v, eps));
     qn_tree_set(u.params, path, qn_add(w, qn_mul(qn_div(m, root), qn_like(w, -or_default(a->learning_rate, 1e-3)))));
   }

@@ -19,7 +19,7 @@ typedef struct mnist {
   qn_model *model;
   qn_adam adam;
   const qn_metric *accuracy;
-  qn_images train, validation, test;
+  qn_images train, test; /* the last 10,000 training images validate */
   float pixel_scale;
 } mnist;
 
@@ -105,35 +105,48 @@ static qn_status batch_def(void *user, int64_t rows, qn_treedef *out_batch) {
   return qn_treedef_add(out_batch, "y", qn_type_of(QN_F32, 2, rows, CLASSES));
 }
 
-static void fill(const mnist *p, const qn_images *im, const uint32_t *rows, size_t count, void *const *leaves) {
+/* Rows `first` + rows[i] of the images, as floats and one-hot labels; pixels may still be on their way. */
+static qn_status fill(const mnist *p, const qn_images *im, size_t first, const uint32_t *rows, size_t count,
+                      void *const *leaves) {
   float *x = leaves[0], *y = leaves[1];
   memset(y, 0, count * CLASSES * sizeof *y);
   for (size_t i = 0; i < count; i++) {
-    const uint8_t *pixels = im->pixels + (size_t)rows[i] * PIXELS;
+    size_t row = first + rows[i];
+    QN_TRY(qn_images_wait(im, row + 1));
+    const uint8_t *pixels = im->pixels + row * PIXELS;
     for (size_t j = 0; j < PIXELS; j++)
       x[i * PIXELS + j] = (float)pixels[j] * p->pixel_scale;
-    y[i * CLASSES + im->labels[rows[i]]] = 1;
+    y[i * CLASSES + im->labels[row]] = 1;
   }
+  return QN_OK;
 }
 
-static void fill_train(void *user, const uint32_t *rows, size_t count, void *const *leaves) {
-  fill(user, &((mnist *)user)->train, rows, count, leaves);
+static qn_status fill_train(void *user, const uint32_t *rows, size_t count, void *const *leaves) {
+  const mnist *p = user;
+  return fill(p, &p->train, 0, rows, count, leaves);
 }
-static void fill_validation(void *user, const uint32_t *rows, size_t count, void *const *leaves) {
-  fill(user, &((mnist *)user)->validation, rows, count, leaves);
+
+static qn_status fill_validation(void *user, const uint32_t *rows, size_t count, void *const *leaves) {
+  const mnist *p = user;
+  return fill(p, &p->train, TRAIN_ROWS, rows, count, leaves);
 }
-static void fill_test(void *user, const uint32_t *rows, size_t count, void *const *leaves) {
-  fill(user, &((mnist *)user)->test, rows, count, leaves);
+
+static qn_status fill_test(void *user, const uint32_t *rows, size_t count, void *const *leaves) {
+  const mnist *p = user;
+  return fill(p, &p->test, 0, rows, count, leaves);
 }
+
 static const uint8_t *test_image(void *user, size_t row) { return ((mnist *)user)->test.pixels + row * PIXELS; }
 
 static qn_status load(mnist *p, const char *dir) {
   const char *from = dir ? dir : QN_FASHION_MNIST_DIR;
-  QN_TRY(qn_images_load(from, true, 0, TRAIN_ROWS, &p->train));
-  QN_TRY(qn_images_load(from, true, TRAIN_ROWS, VALIDATION_ROWS, &p->validation));
-  QN_TRY(qn_images_load(from, false, 0, 0, &p->test));
-  const qn_images *all[] = {&p->train, &p->validation, &p->test};
-  for (size_t i = 0; i < 3; i++)
+  QN_TRY(qn_images_begin(from, true, &p->train));
+  QN_TRY(qn_images_begin(from, false, &p->test));
+  if (p->train.count < TRAIN_ROWS + VALIDATION_ROWS)
+    return QN_ERR(QN_INVALID, "mnist_mlp: %s has %zu training images, expected at least %d", from, p->train.count,
+                  TRAIN_ROWS + VALIDATION_ROWS);
+  const qn_images *all[] = {&p->train, &p->test};
+  for (size_t i = 0; i < 2; i++)
     if (all[i]->rows * all[i]->columns != PIXELS)
       return QN_ERR(QN_INVALID, "mnist_mlp: images in %s are %zux%zu, expected 28x28", from, all[i]->rows,
                     all[i]->columns);
@@ -156,8 +169,8 @@ static qn_fit describe(mnist *p, const qn_train_options *o) {
       .totals = qn_totals_fn,
       .metrics = "metrics",
       .batch = batch_def,
-      .train = {"train", p->train.count, fill_train, p},
-      .validation = {"validation", p->validation.count, fill_validation, p},
+      .train = {"train", TRAIN_ROWS, fill_train, p},
+      .validation = {"validation", VALIDATION_ROWS, fill_validation, p},
       .test = {"test", p->test.count, fill_test, p},
       .shuffle_buffer = SHUFFLE_BUFFER,
       .class_names = o->data ? digits : garments,
@@ -171,7 +184,6 @@ static qn_fit describe(mnist *p, const qn_train_options *o) {
 
 static void clear(mnist *p) {
   qn_images_free(&p->train);
-  qn_images_free(&p->validation);
   qn_images_free(&p->test);
   qn_model_free(p->model);
 }

@@ -57,8 +57,7 @@ qn_status qn_check_code(const qn_device *d, const qn_code *code) {
 qn_status qn_check_range(const qn_buffer *b, const char *what, uint64_t offset, uint64_t size) {
   if (offset > b->size || size > b->size - offset)
     return QN_ERR(QN_INVALID, "%s: bytes %llu to %llu of buffer %s, which has %llu", what, (unsigned long long)offset,
-                  (unsigned long long)(offset + size), b->label[0] ? b->label : "unnamed",
-                  (unsigned long long)b->size);
+                  (unsigned long long)(offset + size), b->label[0] ? b->label : "unnamed", (unsigned long long)b->size);
   return QN_OK;
 }
 
@@ -86,8 +85,8 @@ static qn_status check_launch(const qn_device *d, const qn_recording_desc *desc,
                   c->program->entry_count);
   const struct qn_program_entry *e = &c->program->entries[c->entry];
   if (c->binding_count != e->binding_count)
-    return QN_ERR(QN_INVALID, "record: command %zu (%s) binds %u buffers, expected %u", at, e->label,
-                  c->binding_count, e->binding_count);
+    return QN_ERR(QN_INVALID, "record: command %zu (%s) binds %u buffers, expected %u", at, e->label, c->binding_count,
+                  e->binding_count);
   if (c->param_count != e->param_count || !c->params)
     return QN_ERR(QN_INVALID, "record: command %zu (%s) gives %u parameter words, expected %u", at, e->label,
                   c->params ? c->param_count : 0, e->param_count);
@@ -101,9 +100,11 @@ static qn_status check_launch(const qn_device *d, const qn_recording_desc *desc,
                     c->bindings[i], desc->buffer_count);
     const qn_buffer *b = desc->buffers[c->bindings[i]];
     if (b->size > d->caps.max_range_bytes)
-      return QN_ERR(QN_OUT_OF_MEMORY, "record: command %zu (%s), binding %u: buffer %s has %llu bytes, a kernel of "
-                    "device %s sees %llu", at, e->label, i, b->label[0] ? b->label : "unnamed",
-                    (unsigned long long)b->size, d->caps.id, (unsigned long long)d->caps.max_range_bytes);
+      return QN_ERR(QN_OUT_OF_MEMORY,
+                    "record: command %zu (%s), binding %u: buffer %s has %llu bytes, a kernel of "
+                    "device %s sees %llu",
+                    at, e->label, i, b->label[0] ? b->label : "unnamed", (unsigned long long)b->size, d->caps.id,
+                    (unsigned long long)d->caps.max_range_bytes);
   }
   return QN_OK;
 }
@@ -141,11 +142,17 @@ qn_status qn_check_recording(const qn_device *d, const qn_recording_desc *desc) 
   }
   for (size_t i = 0; i < desc->cmd_count; i++) {
     switch (desc->cmds[i].kind) {
-    case QN_CMD_LAUNCH: QN_TRY(check_launch(d, desc, i)); break;
+    case QN_CMD_LAUNCH:
+      QN_TRY(check_launch(d, desc, i));
+      break;
     case QN_CMD_COPY:
-    case QN_CMD_FILL: QN_TRY(check_transfer(desc, i)); break;
-    case QN_CMD_BARRIER: break;
-    default: return QN_ERR(QN_INVALID, "record: command %zu has unknown kind %d", i, (int)desc->cmds[i].kind);
+    case QN_CMD_FILL:
+      QN_TRY(check_transfer(desc, i));
+      break;
+    case QN_CMD_BARRIER:
+      break;
+    default:
+      return QN_ERR(QN_INVALID, "record: command %zu has unknown kind %d", i, (int)desc->cmds[i].kind);
     }
   }
   return QN_OK;

@@ -68,7 +68,8 @@ static const qn_device_info *first_of(const qn_device_info *infos, size_t count,
       const qn_device_caps *c = &infos[i].caps;
       if (!infos[i].usable || !of_driver(&infos[i], driver, n))
         continue;
-      if (pass == 0 ? holds(c->platform, text) : holds(c->name, text) || holds(c->vendor, text) || holds(c->driver, text))
+      if (pass == 0 ? holds(c->platform, text)
+                    : holds(c->name, text) || holds(c->vendor, text) || holds(c->driver, text))
         return &infos[i];
     }
   return NULL;
@@ -191,18 +192,23 @@ static qn_status open_row(const qn_driver *const *drivers, size_t driver_count, 
   return QN_OK;
 }
 
-qn_status qn_device_open(const qn_driver *const *drivers, size_t driver_count, const char *which,
-                         qn_device **out_device) {
-  *out_device = NULL;
-  if (!which || !which[0])
-    which = qn_env_get(QN_ENV_DEVICE);
-  if (!which)
-    which = "";
+/* A request that names its driver ("cpu", "opencl:1") asks only that one: opening loaders and platforms takes longer than a small program. */
+static const qn_driver *named_driver(const qn_driver *const *drivers, size_t driver_count, const char *which) {
+  size_t n = strcspn(which, ":");
+  for (size_t i = 0; i < driver_count; i++)
+    if (n && strlen(drivers[i]->name) == n && strncmp(drivers[i]->name, which, n) == 0)
+      return drivers[i];
+  return NULL;
+}
+
+static qn_status open_among(const qn_driver *const *drivers, size_t driver_count, const char *which, bool *out_found,
+                            qn_device **out_device) {
   qn_device_info *infos = NULL;
   size_t count = 0;
   QN_TRY(qn_devices_list(drivers, driver_count, &infos, &count));
   const qn_device_info *row = which[0] ? find_row(infos, count, which) : default_row(infos, count);
   qn_status st;
+  *out_found = row != NULL;
   if (!row)
     st = not_found(infos, count, which);
   else if (!row->usable)
@@ -210,5 +216,20 @@ qn_status qn_device_open(const qn_driver *const *drivers, size_t driver_count, c
   else
     st = open_row(drivers, driver_count, row, out_device);
   free(infos);
+  return st;
+}
+
+qn_status qn_device_open(const qn_driver *const *drivers, size_t driver_count, const char *which,
+                         qn_device **out_device) {
+  *out_device = NULL;
+  if (!which || !which[0])
+    which = qn_env_get(QN_ENV_DEVICE);
+  if (!which)
+    which = "";
+  const qn_driver *named = named_driver(drivers, driver_count, which);
+  bool found = false;
+  qn_status st = named ? open_among(&named, 1, which, &found, out_device) : QN_OK;
+  if (!found) /* the message is to list every device there is */
+    st = open_among(drivers, driver_count, which, &found, out_device);
   return st == QN_OK ? QN_OK : qn_error_trace(st, __FILE__, __LINE__, "qn_device_open");
 }

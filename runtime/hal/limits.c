@@ -50,14 +50,24 @@ typedef struct limit_row {
   size_t offset;
   char kind; /* 'w' uint32_t, 'q' uint64_t, 'b' bool, 's' set as given */
 } limit_row;
-#define ROW(name, field, kind) {name, offsetof(qn_device_caps, field), kind}
-static const limit_row rows[] = {
-    ROW("items", max_group_items, 'w'), ROW("local", local_bytes, 'w'),     ROW("bindings", max_bindings, 'w'),
-    ROW("lanes", vector_lanes, 'w'),    ROW("range", max_range_bytes, 'q'), ROW("buffer", max_buffer_bytes, 'q'),
-    ROW("memory", memory_bytes, 'q'),   ROW("f16", f16, 'b'),               ROW("f64", f64, 'b'),
-    ROW("i64", i64, 'b'),               ROW("i16", i16, 'b'),               ROW("i8", i8, 'b'),
-    ROW("storage8", storage8, 'b'),     ROW("storage16", storage16, 'b'),   ROW("fma", fma, 'b'),
-    ROW("subgroup", subgroup_size, 's')};
+#define ROW(name, field, kind)                                                                                         \
+  { name, offsetof(qn_device_caps, field), kind }
+static const limit_row rows[] = {ROW("items", max_group_items, 'w'),
+                                 ROW("local", local_bytes, 'w'),
+                                 ROW("bindings", max_bindings, 'w'),
+                                 ROW("lanes", vector_lanes, 'w'),
+                                 ROW("range", max_range_bytes, 'q'),
+                                 ROW("buffer", max_buffer_bytes, 'q'),
+                                 ROW("memory", memory_bytes, 'q'),
+                                 ROW("f16", f16, 'b'),
+                                 ROW("f64", f64, 'b'),
+                                 ROW("i64", i64, 'b'),
+                                 ROW("i16", i16, 'b'),
+                                 ROW("i8", i8, 'b'),
+                                 ROW("storage8", storage8, 'b'),
+                                 ROW("storage16", storage16, 'b'),
+                                 ROW("fma", fma, 'b'),
+                                 ROW("subgroup", subgroup_size, 's')};
 #undef ROW
 
 static bool apply_row(const char *name, uint64_t value, qn_device_caps *caps) {

@@ -34,9 +34,10 @@ const qn_device_caps *qn_device_get_caps(const qn_device *d) { return &d->caps; 
 
 void qn_device_get_stats(const qn_device *d, qn_device_stats *out_stats) {
 #define TAKE(field) .field = atomic_load_explicit(&d->stats.field, memory_order_relaxed)
-  *out_stats = (qn_device_stats){TAKE(buffers_created),    TAKE(bytes_live),  TAKE(bytes_peak), TAKE(programs_compiled),
-                                 TAKE(recordings),         TAKE(submits),     TAKE(launches),   TAKE(host_waits),
-                                 TAKE(bytes_written),      TAKE(bytes_read),  TAKE(descriptor_updates)};
+  *out_stats =
+      (qn_device_stats){TAKE(buffers_created), TAKE(bytes_live), TAKE(bytes_peak),        TAKE(programs_compiled),
+                        TAKE(recordings),      TAKE(submits),    TAKE(launches),          TAKE(host_waits),
+                        TAKE(bytes_written),   TAKE(bytes_read), TAKE(descriptor_updates)};
 #undef TAKE
 }
 

@@ -111,8 +111,10 @@ static void kit_native_local(const void *x, void *const *b, const uint32_t *p, u
 }
 
 #define KIT_ROW(function, text, bindings, words, module, host)                                                         \
-  {.name = function, .label = text, .items = KIT_ITEMS, .binding_count = bindings, .param_count = words,               \
-   .spirv = module, .spirv_bytes = sizeof module, .native = host}
+  {                                                                                                                    \
+    .name = function, .label = text, .items = KIT_ITEMS, .binding_count = bindings, .param_count = words,              \
+    .spirv = module, .spirv_bytes = sizeof module, .native = host                                                      \
+  }
 static const qn_code_entry kit_entries[KIT_KERNELS] = {
     [KIT_ADD] = KIT_ROW("add", "add (test.c:1)", 3, 5, spirv_add, kit_native_add),
     [KIT_COUNT] = KIT_ROW("count", "count (test.c:2)", 1, 1, spirv_count, kit_native_count),
@@ -156,7 +158,8 @@ static inline qn_cmd kit_launch(qn_program *p, kit_kernel kernel, uint32_t group
 static inline qn_status kit_run(qn_device *d, const qn_cmd *cmds, size_t count, qn_buffer *const *buffers, size_t n) {
   qn_recording *r = NULL;
   uint64_t ticket = 0;
-  QN_TRY(qn_record(d, &(qn_recording_desc){.cmds = cmds, .cmd_count = count, .buffers = buffers, .buffer_count = n}, &r));
+  QN_TRY(
+      qn_record(d, &(qn_recording_desc){.cmds = cmds, .cmd_count = count, .buffers = buffers, .buffer_count = n}, &r));
   qn_status st = qn_submit(d, r, NULL, 0, &ticket);
   if (st == QN_OK)
     st = qn_device_wait(d, ticket, 0);

@@ -119,8 +119,7 @@ static void writes_in_order(qn_device *d) {
       {.kind = QN_CMD_BARRIER},
       {.kind = QN_CMD_COPY, .src = 1, .dst = 2, .size = 4},
   };
-  QN_ASSERT_OK(
-      qn_record(d, &(qn_recording_desc){.cmds = cmds, .cmd_count = 3, .buffers = buf, .buffer_count = 3}, &r));
+  QN_ASSERT_OK(qn_record(d, &(qn_recording_desc){.cmds = cmds, .cmd_count = 3, .buffers = buf, .buffer_count = 3}, &r));
   for (uint32_t round = 0; round < 30; round++) {
     for (uint32_t i = 0; i < N; i++)
       x[i] = round;
@@ -255,7 +254,8 @@ static void all_counts(qn_device *d) {
   static const uint32_t counts[] = {1, 2, 6, 7, 8, 35, 36, 71, 104, 105};
   uint32_t folded[3];
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-    if (qn_fold_groups(counts[i], qn_device_get_caps(d)->max_groups, folded)) /* not all devices have three dimensions */
+    if (qn_fold_groups(counts[i], qn_device_get_caps(d)->max_groups,
+                       folded)) /* not all devices have three dimensions */
       count_groups(d, counts[i]);
 }
 

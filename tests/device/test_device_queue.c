@@ -248,11 +248,14 @@ Test(device_queue, order_behind_a_foreign_wait) {
     QN_ASSERT_OK(kit_buffer(d, 256 * KIT_ITEMS * 4, "x", &b));
     QN_ASSERT_OK(kit_buffer(null, 64, "n", &nb));
     qn_cmd c = kit_launch(p, KIT_SLOW, 256, (const uint32_t[]){0}, params);
-    QN_ASSERT_OK(qn_record(d, &(qn_recording_desc){.cmds = &c, .cmd_count = 1, .buffers = &b, .buffer_count = 1}, &slow));
+    QN_ASSERT_OK(
+        qn_record(d, &(qn_recording_desc){.cmds = &c, .cmd_count = 1, .buffers = &b, .buffer_count = 1}, &slow));
     c = (qn_cmd){.kind = QN_CMD_FILL, .size = 64, .pattern = 1};
-    QN_ASSERT_OK(qn_record(null, &(qn_recording_desc){.cmds = &c, .cmd_count = 1, .buffers = &nb, .buffer_count = 1}, &fill));
+    QN_ASSERT_OK(
+        qn_record(null, &(qn_recording_desc){.cmds = &c, .cmd_count = 1, .buffers = &nb, .buffer_count = 1}, &fill));
     c.pattern = 2;
-    QN_ASSERT_OK(qn_record(null, &(qn_recording_desc){.cmds = &c, .cmd_count = 1, .buffers = &nb, .buffer_count = 1}, &more));
+    QN_ASSERT_OK(
+        qn_record(null, &(qn_recording_desc){.cmds = &c, .cmd_count = 1, .buffers = &nb, .buffer_count = 1}, &more));
     QN_ASSERT_OK(qn_submit(d, slow, NULL, 0, &ts));
     qn_wait wait = {d, ts};
     QN_ASSERT_OK(qn_submit(null, fill, &wait, 1, &tf));

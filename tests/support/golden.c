@@ -1,4 +1,6 @@
 /* Reads recorded suites: cases from JSON, tensors from safetensors. */
+#include "support.h"
+
 #ifdef QN_HAVE_CJSON
 #include "golden.h"
 
@@ -25,21 +27,13 @@ bool qn_golden_open(const char *suite, qn_golden *out) {
   out->cases = qn_golden_get(out->json, "cases");
   (void)snprintf(name, sizeof name, "golden/%s.safetensors", suite);
   QN_REQUIRE(qn_test_shared_path(name, path, sizeof path) != NULL);
-  QN_REQUIRE_OK(qn_file_read(path, &out->file));
-  uint64_t length = 0;
-  QN_REQUIRE(out->file.size > 8);
-  memcpy(&length, out->file.data, 8);
-  QN_REQUIRE(length <= out->file.size - 8);
-  out->header = cJSON_ParseWithLength((const char *)out->file.data + 8, (size_t)length);
-  QN_REQUIRE(out->header != NULL);
-  out->data = out->file.data + 8 + length;
+  QN_REQUIRE_OK(qn_safetensors_open(path, &out->tensors));
   return true;
 }
 
 void qn_golden_close(qn_golden *g) {
   cJSON_Delete(g->json);
-  cJSON_Delete(g->header);
-  free(g->file.data);
+  qn_safetensors_close(g->tensors);
   *g = (qn_golden){0};
 }
 
@@ -72,13 +66,10 @@ qn_dims qn_golden_dims(const cJSON *object, const char *key) {
 }
 
 bool qn_golden_tensor_find(const qn_golden *g, const char *name, qn_golden_tensor *out) {
-  const cJSON *entry = qn_golden_get(g->header, name);
-  if (entry == NULL)
+  const qn_safetensor *t = qn_safetensors_find(g->tensors, name);
+  if (t == NULL)
     return false;
-  qn_dims shape = qn_golden_dims(entry, "shape"), at = qn_golden_dims(entry, "data_offsets");
-  out->type = qn_type_make(qn_dtype_parse(qn_golden_string(entry, "dtype")), shape.n, shape.d);
-  QN_REQUIRE(out->type.dtype != QN_DTYPE_NONE && at.d[1] - at.d[0] == qn_type_bytes(&out->type));
-  out->data = g->data + at.d[0];
+  *out = (qn_golden_tensor){t->type, t->data};
   return true;
 }
 

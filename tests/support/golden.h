@@ -5,13 +5,12 @@
 
 #include <cjson/cJSON.h>
 
-#include "quern/graph.h"
+#include "quern/safetensors.h"
 
 typedef struct qn_golden {
-  cJSON *json, *header;
+  cJSON *json;
   const cJSON *cases;
-  qn_bytes file;
-  const uint8_t *data;
+  qn_safetensors *tensors;
 } qn_golden;
 /* False when the suite is not there; a damaged one ends the test program. */
 bool qn_golden_open(const char *suite, qn_golden *out);

@@ -114,7 +114,7 @@ static inline long double ref_zeta(long double x, long double q) {
 
 static inline long double ref_polygamma(long double n, long double x) {
   if (n == 0)
-    return ref_digamma(x);
+    return ref_digamma_any(x);
   return (fmodl(n, 2) == 0 ? -1 : 1) * tgammal(n + 1) * ref_zeta(n + 1, x);
 }
 

@@ -13,10 +13,11 @@ extern "C" {
 #endif
 
 typedef struct qn_grad_desc {
-  const int *argnums;  /* parameters (of a graph) or arguments (of a traced function) to differentiate by; NULL: the first */
+  const int
+      *argnums; /* parameters (of a graph) or arguments (of a traced function) to differentiate by; NULL: the first */
   size_t argnum_count;
-  bool has_aux;        /* results behind the first are handed through */
-  bool no_value;       /* grad instead of value_and_grad: gradients, then aux */
+  bool has_aux;  /* results behind the first are handed through */
+  bool no_value; /* grad instead of value_and_grad: gradients, then aux */
 } qn_grad_desc;
 
 /* f's first result is a float scalar. Results: value, aux..., then a gradient per argnum, of its dtype. Parameters as f's. */
@@ -32,7 +33,8 @@ qn_status qn_vmap_graph(const qn_graph *f, int64_t size, const int *in_axes, qn_
  * followed by the parameter's. Parameters as f's. jacfwd takes a pass per parameter element, jacrev one per result element, each batched. */
 qn_status qn_jacfwd_graph(const qn_graph *f, const int *argnums, size_t count, qn_graph **out_graph);
 qn_status qn_jacrev_graph(const qn_graph *f, const int *argnums, size_t count, qn_graph **out_graph);
-qn_status qn_hessian_graph(const qn_graph *f, const int *argnums, size_t count, qn_graph **out_graph); /* jacfwd of jacrev */
+qn_status qn_hessian_graph(const qn_graph *f, const int *argnums, size_t count,
+                           qn_graph **out_graph); /* jacfwd of jacrev */
 
 /* ---- one transform by description, for tools that are given a list of them ---- */
 typedef enum qn_transform_kind {
@@ -55,7 +57,8 @@ typedef struct qn_transform {
   const int *argnums; /* NULL: the first */
   size_t argnum_count;
   bool has_aux;
-  int64_t lanes;       /* vmap: lanes, and an axis per parameter (QN_NO_LANES: none) and per result (NULL: 0). Negative axes count from the end */
+  int64_t
+      lanes; /* vmap: lanes, and an axis per parameter (QN_NO_LANES: none) and per result (NULL: 0). Negative axes count from the end */
   const int *in_axes, *out_axes;
 } qn_transform;
 enum { QN_NO_LANES = -1000 };
@@ -67,12 +70,14 @@ qn_status qn_transform_graph(const qn_graph *f, const qn_transform *t, qn_graph 
 typedef qn_val (*qn_loss_fn)(qn_graph *g, qn_tree *const *args, qn_tree **out_aux, void *user);
 typedef struct qn_value_grad {
   qn_val value;
-  qn_tree *aux;          /* NULL without has_aux */
-  qn_tree *grads[8];     /* a tree per argnum, with that argument's paths; leaves that are not floats are left out */
+  qn_tree *aux;      /* NULL without has_aux */
+  qn_tree *grads[8]; /* a tree per argnum, with that argument's paths; leaves that are not floats are left out */
 } qn_value_grad;
 /* value_and_grad of fn at `args`, inlined into g. On failure g has failed and the result is null. */
-qn_value_grad qn_value_and_grad_at(qn_place at, qn_graph *g, qn_loss_fn fn, void *user, qn_tree *const *args, size_t arg_count, const qn_grad_desc *desc);
-#define qn_value_and_grad(g, fn, user, args, arg_count, desc) qn_value_and_grad_at(QN_HERE, g, fn, user, args, arg_count, desc)
+qn_value_grad qn_value_and_grad_at(qn_place at, qn_graph *g, qn_loss_fn fn, void *user, qn_tree *const *args,
+                                   size_t arg_count, const qn_grad_desc *desc);
+#define qn_value_and_grad(g, fn, user, args, arg_count, desc)                                                          \
+  qn_value_and_grad_at(QN_HERE, g, fn, user, args, arg_count, desc)
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,7 @@ typedef struct qn_compile_desc {
   bool no_donation;     /* donated results are computed in the arena and copied */
   qn_text *explain;     /* not NULL: graph before and after, rewrites, clusters, kernels, plan, forecast */
   bool explain_kernels; /* with the printed text of every kernel */
+  bool interpret;       /* the cpu device interprets the kernels, as QN_INTERPRET makes all of them do */
 } qn_compile_desc;
 
 /* Compiles a traced function for a device. The plan is owned by the caller until qn_step_create takes it. QN_INTERPRET or a build

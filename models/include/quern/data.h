@@ -10,14 +10,21 @@ extern "C" {
 #endif
 
 /* ---- images and labels in IDX files (MNIST's format), plain or gzip ---- */
+typedef struct qn_images_loader qn_images_loader;
 typedef struct qn_images {
   size_t count, rows, columns;
   uint8_t *pixels; /* count * rows * columns, row-major */
   uint8_t *labels; /* count */
+  qn_images_loader *loader; /* while pixels still come in, in the background */
 } qn_images;
 /* Reads `dir`/{train|t10k}-images-idx3-ubyte[.gz] and labels, count from `first` on (count 0: all that follow). The error names the file and what is wrong:
  * magic, truncation, a damaged gzip stream, label count different from image count, a label above 9 (QN_CORRUPT); missing files (QN_NOT_FOUND). */
 qn_status qn_images_load(const char *dir, bool train, size_t first, size_t count, qn_images *out_images);
+/* The whole file, in the background: labels and sizes are there at once, pixels follow in order on a thread of their own, so that training begins before
+ * everything is inflated. */
+qn_status qn_images_begin(const char *dir, bool train, qn_images *out_images);
+/* Returns when the first `rows` rows of pixels are there; a failure of the reading comes out here. May be called from any thread. */
+qn_status qn_images_wait(const qn_images *im, size_t rows);
 void qn_images_free(qn_images *im);
 /* Debian's dataset-fashion-mnist. */
 #define QN_FASHION_MNIST_DIR "/usr/share/datasets/fashion-mnist"

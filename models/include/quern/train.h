@@ -30,7 +30,7 @@ typedef struct qn_train_options {
 } qn_train_options;
 
 /* Fills batch leaves from rows of the data: host arrays in the order of the batch definition. */
-typedef void (*qn_fill_fn)(void *user, const uint32_t *rows, size_t count, void *const *leaves);
+typedef qn_status (*qn_fill_fn)(void *user, const uint32_t *rows, size_t count, void *const *leaves);
 typedef struct qn_split {
   const char *name;        /* "train", "validation", "test" */
   size_t rows;

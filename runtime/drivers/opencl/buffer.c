@@ -96,8 +96,7 @@ static qn_status write_queued(ocl_device *d, ocl_buffer *b, size_t offset, size_
     return QN_ERR(QN_OUT_OF_MEMORY, "write to buffer %s: no memory for %zu bytes", b->base.label, size);
   }
   memcpy(n->staging, data, size);
-  cl_int error =
-      d->cl->clEnqueueWriteBuffer(d->queue, b->mem, CL_FALSE, offset, size, n->staging, 0, NULL, &n->event);
+  cl_int error = d->cl->clEnqueueWriteBuffer(d->queue, b->mem, CL_FALSE, offset, size, n->staging, 0, NULL, &n->event);
   if (error != CL_SUCCESS) {
     qn_ocl_node_give(d, n);
     return OCL_ERR(error, "write of %zu bytes to buffer %s of device %s", size, b->base.label, d->base.caps.id);
@@ -132,8 +131,8 @@ qn_status qn_ocl_buffer_read(qn_buffer *b, uint64_t offset, uint64_t size, void 
   }
   /* What was queued is over, so this blocks for its own copy only. */
   qn_mutex_lock(&d->lock);
-  cl_int error = d->cl->clEnqueueReadBuffer(d->queue, mine->mem, CL_TRUE, (size_t)offset, (size_t)size, out_data, 0,
-                                            NULL, NULL);
+  cl_int error =
+      d->cl->clEnqueueReadBuffer(d->queue, mine->mem, CL_TRUE, (size_t)offset, (size_t)size, out_data, 0, NULL, NULL);
   qn_mutex_unlock(&d->lock);
   if (error != CL_SUCCESS)
     return OCL_ERR(error, "read of %llu bytes from buffer %s of device %s", (unsigned long long)size, b->label,

@@ -119,7 +119,8 @@ static void describe(const ocl_api *cl, cl_platform_id p, cl_device_id id, size_
     row->usable = true;
 }
 
-static qn_status skipped(qn_device_info **infos, size_t *count, size_t *capacity, const char *name, const char *reason) {
+static qn_status skipped(qn_device_info **infos, size_t *count, size_t *capacity, const char *name,
+                         const char *reason) {
   qn_device_info row = {0};
   (void)snprintf(row.caps.id, sizeof row.caps.id, "opencl");
   (void)snprintf(row.caps.name, sizeof row.caps.name, "%.120s", name);
@@ -127,8 +128,8 @@ static qn_status skipped(qn_device_info **infos, size_t *count, size_t *capacity
   return qn_device_info_append(infos, count, capacity, &row);
 }
 
-static qn_status list_platform(const ocl_api *cl, cl_platform_id p, size_t *index, qn_device_info **infos, size_t *count,
-                               size_t *capacity) {
+static qn_status list_platform(const ocl_api *cl, cl_platform_id p, size_t *index, qn_device_info **infos,
+                               size_t *count, size_t *capacity) {
   cl_device_id ids[MOST_DEVICES];
   cl_uint n = 0;
   cl_int error = cl->clGetDeviceIDs(p, CL_DEVICE_TYPE_ALL, MOST_DEVICES, ids, &n);
@@ -158,8 +159,10 @@ static qn_status ocl_enumerate(qn_device_info **infos, size_t *count, size_t *ca
   cl_int error = cl->clGetPlatformIDs(MOST_PLATFORMS, platforms, &n);
   if (error != CL_SUCCESS || n == 0) {
     char why[200];
-    (void)snprintf(why, sizeof why, "the loader finds no driver: %s (%d); %zu vendor files were read; "
-                   "install one, such as pocl-opencl-icd", qn_ocl_error_name(error), (int)error, vendors);
+    (void)snprintf(why, sizeof why,
+                   "the loader finds no driver: %s (%d); %zu vendor files were read; "
+                   "install one, such as pocl-opencl-icd",
+                   qn_ocl_error_name(error), (int)error, vendors);
     return skipped(infos, count, capacity, "no platform", why);
   }
   size_t index = 0;
@@ -169,7 +172,8 @@ static qn_status ocl_enumerate(qn_device_info **infos, size_t *count, size_t *ca
 }
 
 /* ---- opening ---- */
-static qn_status find_device(const ocl_api *cl, const char *id, cl_platform_id *out_platform, cl_device_id *out_device) {
+static qn_status find_device(const ocl_api *cl, const char *id, cl_platform_id *out_platform,
+                             cl_device_id *out_device) {
   cl_platform_id platforms[MOST_PLATFORMS];
   cl_uint n = 0;
   size_t index = 0;

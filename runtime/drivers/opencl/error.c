@@ -7,7 +7,8 @@ typedef struct error_row {
   qn_status status;
 } error_row;
 
-#define ROW(code, status) {code, #code, status}
+#define ROW(code, status)                                                                                              \
+  { code, #code, status }
 static const error_row rows[] = {
     ROW(CL_DEVICE_NOT_FOUND, QN_NOT_FOUND),
     ROW(CL_DEVICE_NOT_AVAILABLE, QN_DEVICE_LOST),

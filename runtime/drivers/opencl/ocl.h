@@ -67,6 +67,7 @@ typedef struct ocl_device ocl_device;
 typedef struct ocl_node {
   struct ocl_node *next;
   ocl_device *device;
+  atomic_bool armed;    /* set when the callback may come: what is written before is seen there */
   uint64_t seq, ticket; /* ticket 0: a write */
   cl_event event;
   void *staging; /* host copy that a write reads from */
@@ -80,9 +81,9 @@ struct ocl_device {
   cl_context context;
   cl_command_queue queue;
   cl_command_queue_properties queue_properties; /* what the queue has */
-  bool unified;          /* host and device share memory */
-  bool correct_division; /* the build option for IEEE division and square root exists */
-  qn_mutex lock;         /* orders what goes into the queue; never taken by callbacks */
+  bool unified;                                 /* host and device share memory */
+  bool correct_division;                        /* the build option for IEEE division and square root exists */
+  qn_mutex lock;                                /* orders what goes into the queue; never taken by callbacks */
   uint64_t seq, tickets;
   ocl_node *free_nodes;
   qn_mutex done_lock; /* taken by callbacks; no OpenCL call under it */

@@ -17,11 +17,10 @@ static const char source[] = "__kernel void qn_probe(__global float *x) {\n"
 enum { FLOATS = 64 };
 
 static const float inputs[8] = {
-    0x1p-100f,         0x1p-40f, /* product 2^-140, subnormal */
-    0x1p-140f,                   /* doubled: subnormal */
-    1.0f + 0x1p-12f,             /* its square less the next is 2^-24 only when rounded once */
-    -(1.0f + 0x1p-11f), 1.0f,
-    0.0f,              42.0f,
+    0x1p-100f,          0x1p-40f, /* product 2^-140, subnormal */
+    0x1p-140f,                    /* doubled: subnormal */
+    1.0f + 0x1p-12f,              /* its square less the next is 2^-24 only when rounded once */
+    -(1.0f + 0x1p-11f), 1.0f,     0.0f, 42.0f,
 };
 
 static void judge(ocl_device *d, const float *x) {
@@ -47,8 +46,8 @@ static cl_int launch(ocl_device *d, cl_program program, cl_mem mem) {
 static cl_int measure(ocl_device *d, cl_program program, float *host) {
   cl_int error = CL_SUCCESS;
   memset(host, 0, FLOATS * sizeof *host);
-  cl_mem mem = d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, FLOATS * sizeof *host, host,
-                                     &error);
+  cl_mem mem =
+      d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, FLOATS * sizeof *host, host, &error);
   if (!mem)
     return error;
   /* First through the queue, then with plain stores on both sides. */
@@ -72,8 +71,8 @@ static cl_int measure(ocl_device *d, cl_program program, float *host) {
 
 qn_status qn_ocl_probe(ocl_device *d) {
   cl_int error = CL_SUCCESS;
-  cl_program program =
-      d->cl->clCreateProgramWithSource(d->context, 1, (const char *[]){source}, (const size_t[]){sizeof source - 1}, &error);
+  cl_program program = d->cl->clCreateProgramWithSource(d->context, 1, (const char *[]){source},
+                                                        (const size_t[]){sizeof source - 1}, &error);
   if (!program)
     return OCL_ERR(error, "open %s: probe", d->base.caps.id);
   void *host = NULL;

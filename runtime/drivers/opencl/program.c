@@ -286,8 +286,8 @@ qn_status qn_ocl_program_warm_up(qn_program *p) {
   if (!zeros)
     return QN_ERR(QN_OUT_OF_MEMORY, "warm-up: no memory");
   cl_int error = CL_SUCCESS;
-  cl_mem params = d->cl->clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, words * sizeof *zeros,
-                                        zeros, &error);
+  cl_mem params =
+      d->cl->clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, words * sizeof *zeros, zeros, &error);
   cl_mem scratch = params ? d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE, 4096, NULL, &error) : NULL;
   free(zeros);
   qn_status st = QN_OK;

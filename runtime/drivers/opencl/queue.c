@@ -133,13 +133,15 @@ void qn_ocl_node_give(ocl_device *d, ocl_node *n) {
 
 static void raise_to(atomic_ullong *value, uint64_t to) {
   unsigned long long now = atomic_load_explicit(value, memory_order_relaxed);
-  while (now < to && !atomic_compare_exchange_weak_explicit(value, &now, to, memory_order_release, memory_order_relaxed)) {
+  while (now < to &&
+         !atomic_compare_exchange_weak_explicit(value, &now, to, memory_order_release, memory_order_relaxed)) {
   }
 }
 
 static void CL_CALLBACK fired(cl_event event, cl_int status, void *arg) {
   (void)event;
   ocl_node *n = arg;
+  (void)atomic_load_explicit(&n->armed, memory_order_acquire);
   ocl_device *d = n->device;
   qn_mutex_lock(&d->done_lock);
   if (status < 0) {
@@ -160,6 +162,7 @@ qn_status qn_ocl_node_watch(ocl_device *d, ocl_node *n) {
   qn_mutex_lock(&d->done_lock);
   d->in_flight++;
   qn_mutex_unlock(&d->done_lock);
+  atomic_store_explicit(&n->armed, true, memory_order_release);
   cl_int error = d->cl->clSetEventCallback(n->event, CL_COMPLETE, fired, n);
   if (error != CL_SUCCESS) {
     qn_mutex_lock(&d->done_lock);
@@ -179,7 +182,8 @@ static qn_status check_error(ocl_device *d) {
   int error = atomic_load(&d->error);
   if (error == 0)
     return QN_OK;
-  return QN_ERR(QN_DEVICE_LOST, "device %s: a command failed: %s (%d)", d->base.caps.id, qn_ocl_error_name(error), error);
+  return QN_ERR(QN_DEVICE_LOST, "device %s: a command failed: %s (%d)", d->base.caps.id, qn_ocl_error_name(error),
+                error);
 }
 
 static qn_status wait_value(ocl_device *d, atomic_ullong *value, uint64_t least, uint64_t timeout_ns) {
@@ -217,7 +221,8 @@ static cl_int enqueue(ocl_device *d, const ocl_op *op, cl_event *event) {
   if (op->kind == QN_CMD_LAUNCH)
     return cl->clEnqueueNDRangeKernel(d->queue, op->kernel, 3, NULL, op->global, op->local, 0, NULL, event);
   if (op->kind == QN_CMD_COPY)
-    return cl->clEnqueueCopyBuffer(d->queue, op->src, op->dst, op->src_offset, op->dst_offset, op->size, 0, NULL, event);
+    return cl->clEnqueueCopyBuffer(d->queue, op->src, op->dst, op->src_offset, op->dst_offset, op->size, 0, NULL,
+                                   event);
   if (op->kind == QN_CMD_FILL)
     return cl->clEnqueueFillBuffer(d->queue, op->dst, &op->pattern, sizeof op->pattern, op->dst_offset, op->size, 0,
                                    NULL, event);

@@ -29,6 +29,20 @@ static uint32_t *gather_params(const qn_recording_desc *desc, size_t *out_words)
   return all;
 }
 
+/* PoCL compiles a kernel once for global sizes below 65,535 in each dimension and once more for others, in the middle of
+ * the first such launch. Wherever it can be, a launch is folded to be of the first kind, as warm-up's is. */
+static void fold(const ocl_device *d, const ocl_entry *e, uint32_t count, uint32_t groups[3]) {
+  enum { SMALL = 65534 };
+  uint32_t tight[3];
+  for (int i = 0; i < 3; i++) {
+    uint32_t most = i == 0 ? (e->items < SMALL ? SMALL / e->items : 1) : SMALL;
+    tight[i] = d->base.caps.max_groups[i] < most ? d->base.caps.max_groups[i] : most;
+  }
+  if (d->base.caps.software && qn_fold_groups(count, tight, groups))
+    return;
+  QN_CHECK(qn_fold_groups(count, d->base.caps.max_groups, groups));
+}
+
 static qn_status record_launch(ocl_device *d, ocl_recording *r, const qn_recording_desc *desc, const qn_cmd *c,
                                cl_uint base, ocl_op *op) {
   ocl_program *p = (ocl_program *)c->program;
@@ -50,7 +64,7 @@ static qn_status record_launch(ocl_device *d, ocl_recording *r, const qn_recordi
     return OCL_ERR(error, "record on %s: arguments of kernel %s", d->base.caps.id, label);
   (void)atomic_fetch_add_explicit(&d->base.stats.descriptor_updates, c->binding_count + 2, memory_order_relaxed);
   uint32_t groups[3];
-  QN_CHECK(qn_fold_groups(c->groups, d->base.caps.max_groups, groups));
+  fold(d, e, c->groups, groups);
   for (int i = 0; i < 3; i++) {
     op->local[i] = i == 0 ? e->items : 1;
     op->global[i] = (size_t)groups[i] * op->local[i];
@@ -102,8 +116,8 @@ static qn_status prepare(ocl_device *d, ocl_recording *r, const qn_recording_des
     return QN_ERR(QN_OUT_OF_MEMORY, "record %zu commands: no memory", desc->cmd_count);
   }
   cl_int error = CL_SUCCESS;
-  r->params = d->cl->clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, words * sizeof *all, all,
-                                    &error);
+  r->params =
+      d->cl->clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, words * sizeof *all, all, &error);
   free(all);
   if (!r->params)
     return OCL_ERR(error, "record on %s: %zu parameter words", d->base.caps.id, words);

@@ -100,8 +100,9 @@ static const char *vendor_name(uint32_t id) {
   static const struct {
     uint32_t id;
     const char *name;
-  } rows[] = {{0x1002, "AMD"},  {0x10de, "NVIDIA"},   {0x8086, "Intel"},    {0x13b5, "ARM"},   {0x5143, "Qualcomm"},
-              {0x1010, "Imagination"}, {0x106b, "Apple"}, {0x14e4, "Broadcom"}, {0x10005, "Mesa"}, {0x1ae0, "Google"}};
+  } rows[] = {{0x1002, "AMD"},      {0x10de, "NVIDIA"},      {0x8086, "Intel"}, {0x13b5, "ARM"},
+              {0x5143, "Qualcomm"}, {0x1010, "Imagination"}, {0x106b, "Apple"}, {0x14e4, "Broadcom"},
+              {0x10005, "Mesa"},    {0x1ae0, "Google"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (rows[i].id == id)
       return rows[i].name;
@@ -142,7 +143,8 @@ qn_status qn_vk_describe(const vk_instance *i, VkPhysicalDevice p, size_t index,
   VkPhysicalDeviceProperties first;
   i->vkGetPhysicalDeviceProperties(p, &first);
   VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
-  VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
+  VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {.sType =
+                                                     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
   VkPhysicalDeviceSubgroupProperties subgroup = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
   VkPhysicalDeviceMaintenance3Properties more = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES,
                                                  .pNext = &subgroup};

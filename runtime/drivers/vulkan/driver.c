@@ -6,7 +6,8 @@
 
 enum { MOST_DEVICES = 32 };
 
-static qn_status skipped(qn_device_info **infos, size_t *count, size_t *capacity, const char *name, const char *reason) {
+static qn_status skipped(qn_device_info **infos, size_t *count, size_t *capacity, const char *name,
+                         const char *reason) {
   qn_device_info row = {0};
   (void)snprintf(row.caps.id, sizeof row.caps.id, "vulkan");
   (void)snprintf(row.caps.name, sizeof row.caps.name, "%.120s", name);
@@ -27,7 +28,8 @@ static qn_status vk_enumerate(qn_device_info **infos, size_t *count, size_t *cap
   VkPhysicalDevice physical[MOST_DEVICES];
   uint32_t n = list(i, physical);
   if (n == 0)
-    return skipped(infos, count, capacity, "no device", "the loader finds no device; install a driver, such as "
+    return skipped(infos, count, capacity, "no device",
+                   "the loader finds no device; install a driver, such as "
                    "mesa-vulkan-drivers");
   for (uint32_t k = 0; k < n; k++) {
     qn_device_info row = {0};
@@ -153,9 +155,9 @@ static qn_status vk_open(const qn_device_info *info, qn_device **out_device) {
     free(d);
     return qn_error_trace(st, __FILE__, __LINE__, "qn_mutex_init");
   }
-  QN_TRY_GOTO(st,
-              qn_env_on(QN_ENV_VALIDATION) ? qn_vk_validated_instance(&d->instance) : qn_vk_shared_instance(&d->instance),
-              failed);
+  QN_TRY_GOTO(
+      st, qn_env_on(QN_ENV_VALIDATION) ? qn_vk_validated_instance(&d->instance) : qn_vk_shared_instance(&d->instance),
+      failed);
   QN_TRY_GOTO(st, find_physical(d), failed);
   QN_TRY_GOTO(st, create_device(d), failed);
   *out_device = &d->base;

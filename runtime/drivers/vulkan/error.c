@@ -7,7 +7,8 @@ typedef struct result_row {
   qn_status status;
 } result_row;
 
-#define ROW(code, status) {code, #code, status}
+#define ROW(code, status)                                                                                              \
+  { code, #code, status }
 static const result_row rows[] = {
     ROW(VK_NOT_READY, QN_TIMEOUT),
     ROW(VK_TIMEOUT, QN_TIMEOUT),

@@ -35,8 +35,7 @@ static VkApplicationInfo application(void) {
 
 static qn_status make(const VkInstanceCreateInfo *info, vk_instance *out_instance) {
   PFN_vkCreateInstance create = (PFN_vkCreateInstance)get_proc(NULL, "vkCreateInstance");
-  PFN_vkEnumerateInstanceVersion version =
-      (PFN_vkEnumerateInstanceVersion)get_proc(NULL, "vkEnumerateInstanceVersion");
+  PFN_vkEnumerateInstanceVersion version = (PFN_vkEnumerateInstanceVersion)get_proc(NULL, "vkEnumerateInstanceVersion");
   if (!create || !version)
     return QN_ERR(QN_UNSUPPORTED, "the Vulkan loader offers Vulkan 1.0, 1.1 is needed");
   VkResult error = create(info, NULL, &out_instance->handle);
@@ -75,7 +74,8 @@ qn_status qn_vk_shared_instance(vk_instance **out_instance) {
 }
 
 /* ---- validation ---- */
-static VkBool32 VKAPI_PTR on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT type,
+static VkBool32 VKAPI_PTR on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                     VkDebugUtilsMessageTypeFlagsEXT type,
                                      const VkDebugUtilsMessengerCallbackDataEXT *data, void *arg) {
   (void)severity;
   (void)type;
@@ -103,18 +103,17 @@ static bool has_layer(void) {
 }
 
 static qn_status make_validated(vk_instance *i) {
-  static const VkValidationFeatureEnableEXT enabled[] = {
-      VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
-  static const char *const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+  static const VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+  static const char *const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                                           VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
   static const char *const layers[] = {layer_name};
   VkApplicationInfo app = application();
-  VkDebugUtilsMessengerCreateInfoEXT messenger = {
-      .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
-      .messageSeverity =
-          VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT,
-      .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
-      .pfnUserCallback = on_message,
-      .pUserData = i->findings};
+  VkDebugUtilsMessengerCreateInfoEXT messenger = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
+                                                  .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT |
+                                                                     VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT,
+                                                  .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
+                                                  .pfnUserCallback = on_message,
+                                                  .pUserData = i->findings};
   VkValidationFeaturesEXT features = {.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
                                       .enabledValidationFeatureCount = sizeof enabled / sizeof *enabled,
                                       .pEnabledValidationFeatures = enabled};
@@ -134,12 +133,21 @@ static qn_status make_validated(vk_instance *i) {
   return QN_OK;
 }
 
+/* The layer keeps tables in static memory: mapped once, it stays, or every instance would strand its own. */
+static void hold_layer(void) {
+  static const char *const names[] = {"libVkLayer_khronos_validation.so", NULL};
+  qn_library *lib = NULL;
+  if (qn_library_open(names, &lib) == QN_OK)
+    qn_library_close(lib);
+}
+
 qn_status qn_vk_validated_instance(vk_instance **out_instance) {
   vk_instance *plain;
   *out_instance = NULL;
   QN_TRY(qn_vk_shared_instance(&plain));
   if (!has_layer())
     return QN_ERR(QN_UNSUPPORTED, "QN_VALIDATION is on, but %s is not installed", layer_name);
+  hold_layer();
   vk_instance *i = calloc(1, sizeof *i);
   if (i)
     i->findings = calloc(1, sizeof *i->findings);

@@ -52,9 +52,8 @@ static qn_status give_memory(vk_device *d, vk_memory_use use, vk_block *b) {
     type = pick(d, need.memoryTypeBits, (memory_choice){0, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0});
   if (type < 0)
     return QN_ERR(QN_UNSUPPORTED, "device %s has no memory of the kind needed", d->base.caps.id);
-  VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                               .allocationSize = need.size,
-                               .memoryTypeIndex = (uint32_t)type};
+  VkMemoryAllocateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .allocationSize = need.size, .memoryTypeIndex = (uint32_t)type};
   VkResult error = d->vk.vkAllocateMemory(d->handle, &info, NULL, &b->memory);
   if (error == VK_SUCCESS)
     error = d->vk.vkBindBufferMemory(d->handle, b->buffer, b->memory, 0);

@@ -8,16 +8,16 @@
 
 /* In a buffer, so that no compiler folds them on the host. */
 static const float inputs[8] = {
-    0x1p-100f,         0x1p-40f, /* product 2^-140, subnormal */
-    0x1p-140f,                   /* doubled: subnormal */
-    1.0f + 0x1p-12f,             /* its square less the next is 2^-24 only when rounded once */
-    -(1.0f + 0x1p-11f), 1.0f,
-    0.0f,              42.0f,
+    0x1p-100f,          0x1p-40f, /* product 2^-140, subnormal */
+    0x1p-140f,                    /* doubled: subnormal */
+    1.0f + 0x1p-12f,              /* its square less the next is 2^-24 only when rounded once */
+    -(1.0f + 0x1p-11f), 1.0f,     0.0f, 42.0f,
 };
 
 static qn_status run(vk_device *d, qn_buffer *b, qn_program *p) {
   const uint32_t params[1] = {1};
-  qn_cmd cmd = {.kind = QN_CMD_LAUNCH, .program = p, .groups = 1, .binding_count = 1, .params = params, .param_count = 1};
+  qn_cmd cmd = {
+      .kind = QN_CMD_LAUNCH, .program = p, .groups = 1, .binding_count = 1, .params = params, .param_count = 1};
   qn_recording_desc desc = {.cmds = &cmd, .cmd_count = 1, .buffers = &b, .buffer_count = 1};
   qn_recording *r = NULL;
   QN_TRY(qn_vk_record(&d->base, &desc, &r));

@@ -15,9 +15,8 @@ qn_status qn_vk_layout(vk_device *d, uint32_t n) {
                                                  .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
                                                  .descriptorCount = 1,
                                                  .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
-  VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
-                                         .bindingCount = n + 1,
-                                         .pBindings = bindings};
+  VkDescriptorSetLayoutCreateInfo set = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = n + 1, .pBindings = bindings};
   VkResult error = VK_SUCCESS;
   if (!d->set_layouts[n])
     error = d->vk.vkCreateDescriptorSetLayout(d->handle, &set, NULL, &d->set_layouts[n]);
@@ -149,18 +148,20 @@ static qn_status warm_up_run(vk_device *d, vk_program *p, qn_buffer *scratch) {
   for (size_t i = 0; i < p->count; i++)
     words = p->entries[i].param_count > words ? p->entries[i].param_count : words;
   uint32_t *zeros = calloc(words, sizeof *zeros);
-  qn_cmd *cmds = calloc(p->count, sizeof *cmds);
+  qn_cmd *cmds = calloc(p->count * 2, sizeof *cmds);
   qn_recording *r = NULL;
   qn_status st = QN_OK;
   if (!zeros || !cmds)
     QN_TRY_GOTO(st, QN_ERR(QN_OUT_OF_MEMORY, "warm-up: no memory"), done);
   for (size_t i = 0; i < p->count; i++) {
     /* Recorded as one group; the word that says how many there are is cleared behind it. */
-    cmds[i] = (qn_cmd){.kind = QN_CMD_LAUNCH, .program = &p->base, .entry = (uint32_t)i, .groups = 1, .params = zeros};
-    cmds[i].binding_count = p->entries[i].binding_count;
-    cmds[i].param_count = p->entries[i].param_count;
+    qn_cmd *c = &cmds[2 * i];
+    *c = (qn_cmd){.kind = QN_CMD_LAUNCH, .program = &p->base, .entry = (uint32_t)i, .groups = 1, .params = zeros};
+    c->binding_count = p->entries[i].binding_count;
+    c->param_count = p->entries[i].param_count;
+    c[1].kind = QN_CMD_BARRIER; /* all share the scratch buffer */
   }
-  qn_recording_desc desc = {.cmds = cmds, .cmd_count = p->count, .buffers = &scratch, .buffer_count = 1};
+  qn_recording_desc desc = {.cmds = cmds, .cmd_count = p->count * 2, .buffers = &scratch, .buffer_count = 1};
   QN_TRY_GOTO(st, qn_vk_record(base, &desc, &r), done);
   r->device = base;
   memset(((vk_recording *)r)->params.host, 0, (size_t)((vk_recording *)r)->params.size);

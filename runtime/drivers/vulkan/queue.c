@@ -105,8 +105,7 @@ qn_status qn_vk_queue_push(vk_device *d, VkCommandBuffer cmd, uint64_t ticket) {
   vk_node *n = NULL;
   QN_TRY(qn_vk_queue_poll(d));
   QN_TRY(take(d, &n));
-  VkSubmitInfo info = {
-      .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &cmd};
+  VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &cmd};
   VkResult error = d->vk.vkQueueSubmit(d->queue, 1, &info, n->fence);
   if (error != VK_SUCCESS) {
     give(d, n);

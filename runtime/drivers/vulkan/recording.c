@@ -14,10 +14,10 @@ enum {
 void qn_vk_full_barrier(const vk_device *d, VkCommandBuffer cmd, bool from_host, bool to_host) {
   VkPipelineStageFlags from = WORK_STAGES | (from_host ? VK_PIPELINE_STAGE_HOST_BIT : 0);
   VkPipelineStageFlags to = WORK_STAGES | (to_host ? VK_PIPELINE_STAGE_HOST_BIT : 0);
-  VkMemoryBarrier barrier = {
-      .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-      .srcAccessMask = WORK_WRITES | (from_host ? VK_ACCESS_HOST_WRITE_BIT : 0),
-      .dstAccessMask = WORK_READS | WORK_WRITES | (to_host ? VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT : 0)};
+  VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                             .srcAccessMask = WORK_WRITES | (from_host ? VK_ACCESS_HOST_WRITE_BIT : 0),
+                             .dstAccessMask = WORK_READS | WORK_WRITES |
+                                              (to_host ? VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT : 0)};
   d->vk.vkCmdPipelineBarrier(cmd, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 

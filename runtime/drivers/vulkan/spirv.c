@@ -66,8 +66,8 @@ qn_status qn_vk_check_module(const vk_device *d, const qn_code_entry *e) {
   for (size_t at = 5; at < count;) {
     uint32_t length = words[at] >> 16;
     if (length == 0 || length > count - at)
-      return QN_ERR(QN_COMPILE, "device %s: kernel %s: its SPIR-V module is broken at word %zu of %zu",
-                    d->base.caps.id, label, at, count);
+      return QN_ERR(QN_COMPILE, "device %s: kernel %s: its SPIR-V module is broken at word %zu of %zu", d->base.caps.id,
+                    label, at, count);
     QN_TRY(look(d, label, words + at, length, &facts));
     at += length;
   }

@@ -125,7 +125,7 @@ typedef struct vk_device {
   VkPhysicalDeviceMemoryProperties memory;
   uint8_t cache_uuid[VK_UUID_SIZE];
   uint32_t vendor_id, device_id;
-  double timestamp_ns;            /* per tick; 0: the queue has none */
+  double timestamp_ns; /* per tick; 0: the queue has none */
   uint64_t timestamp_mask;
   uint32_t family;
   qn_mutex lock; /* the queue, nodes, transfers, layouts */

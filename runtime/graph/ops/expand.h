@@ -51,6 +51,7 @@ qn_sval qn_ex_scale(qn_sink *s, const qn_ex_fmt *m, qn_sval p, qn_sval k_bits);
 /* 2^(k + add) for a k that keeps it a normal number. */
 qn_sval qn_ex_pow2(qn_sink *s, const qn_ex_fmt *m, qn_sval k_bits, int add);
 qn_sval qn_ex_expm1_poly(qn_sink *s, const qn_ex_fmt *m, qn_sval r); /* e^r - 1 for |r| <= ln2/2 */
+qn_sval qn_ex_exp_poly(qn_sink *s, const qn_ex_fmt *m, qn_sval r);   /* e^r for |r| <= ln2/2 */
 qn_sval qn_ex_exp_below(qn_sink *s, const qn_ex_fmt *m, qn_sval x);  /* e^x for x <= exp_hi, or NaN */
 
 /* Positive x = 2^e (1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1]; subnormal x too. */
@@ -58,13 +59,16 @@ typedef struct qn_ex_split {
   qn_sval e, f;
 } qn_ex_split;
 qn_ex_split qn_ex_log_split(qn_sink *s, const qn_ex_fmt *m, qn_sval x);
+/* e ln2 + log(1 + f) less e ln2_hi, which is exact */
+qn_ex_pair qn_ex_log_fraction(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x);
 qn_sval qn_ex_log_join(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x); /* e ln2 + log(1 + f) */
 qn_sval qn_ex_log_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x);      /* log of a positive finite x */
 qn_sval qn_ex_log_any(qn_sink *s, const qn_ex_fmt *m, qn_sval x);      /* with IEEE's corners */
 /* log(1 + a*b) without the rounding of 1 + a*b, for finite operands with 1 + a*b > 0 */
 qn_sval qn_ex_log1p_product(qn_sink *s, const qn_ex_fmt *m, qn_sval a, qn_sval b);
 qn_sval qn_ex_log1p_any(qn_sink *s, const qn_ex_fmt *m, qn_sval x);
-qn_sval qn_ex_pow_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x, qn_sval y); /* x^y for x >= 0; power's magnitude */
+qn_sval qn_ex_pow_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x, qn_sval y);     /* x^y for x >= 0; power's magnitude */
+qn_sval qn_ex_pow_pair(qn_sink *s, const qn_ex_fmt *m, qn_ex_pair x, qn_sval y); /* |x.hi + x.lo|^y */
 
 /* sin and cos of pi * r for |r| <= 1/2: relative accuracy in the sine, absolute in the cosine. */
 qn_sval qn_ex_sin_pi(qn_sink *s, const qn_ex_fmt *m, qn_sval r);

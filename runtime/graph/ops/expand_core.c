@@ -132,14 +132,16 @@ qn_sval qn_ex_expm1_poly(qn_sink *s, const qn_ex_fmt *m, qn_sval r) {
   return qs_fma(s, qs_mul(s, r, r), qn_ex_poly(s, r, c, n), r);
 }
 
-qn_sval qn_ex_exp_below(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
+qn_sval qn_ex_exp_poly(qn_sink *s, const qn_ex_fmt *m, qn_sval r) {
   int n;
   const double *c = QN_EX_PICK(m, exp_f32, exp_f64, &n);
   qn_sval one = qn_ex_k(s, m, 1);
+  return qs_fma(s, qs_fma(s, qn_ex_poly(s, r, c, n), r, one), r, one);
+}
+
+qn_sval qn_ex_exp_below(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
   qn_ex_reduced y = qn_ex_exp_reduce(s, m, qn_ex_above(s, x, qn_ex_k(s, m, m->exp_lo)));
-  qn_sval p = qs_fma(s, qn_ex_poly(s, y.r, c, n), y.r, one);
-  p = qs_fma(s, p, y.r, one);
-  return qn_ex_scale(s, m, p, y.bits);
+  return qn_ex_scale(s, m, qn_ex_exp_poly(s, m, y.r), y.bits);
 }
 
 /* ---- log ---- */
@@ -170,23 +172,31 @@ qn_ex_split qn_ex_log_split(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
   return y;
 }
 
-qn_sval qn_ex_log_join(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x) {
+qn_ex_pair qn_ex_log_fraction(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x) {
   qn_sval f = x.f;
   qn_sval e_lo = qs_mul(s, x.e, qn_ex_k(s, m, m->ln2_lo));
-  qn_sval y;
+  qn_ex_pair y;
   if (m->t == QN_F64) {
     qn_sval half = qs_mul(s, qs_mul(s, f, f), qn_ex_k(s, m, 0.5));
     qn_sval r = qs_div(s, f, qs_add(s, f, qn_ex_k(s, m, 2)));
     qn_sval z = qs_mul(s, r, r);
     qn_sval tail = qs_mul(s, z, qn_ex_poly(s, z, log_f64, (int)(sizeof log_f64 / sizeof *log_f64)));
     tail = qs_fma(s, r, qs_add(s, half, tail), e_lo);
-    y = qs_sub(s, f, qs_sub(s, half, tail));
+    qn_sval rest = qs_sub(s, half, tail);
+    y.hi = qs_sub(s, f, rest);
+    y.lo = qs_sub(s, qs_sub(s, f, y.hi), rest);
   } else {
     qn_sval p = qn_ex_poly(s, f, log_f32, (int)(sizeof log_f32 / sizeof *log_f32));
     p = qs_fma(s, p, f, qn_ex_k(s, m, -0.5));
-    y = qs_add(s, f, qs_fma(s, qs_mul(s, f, f), p, e_lo));
+    qn_sval rest = qs_fma(s, qs_mul(s, f, f), p, e_lo);
+    y.hi = qs_add(s, f, rest);
+    y.lo = qs_add(s, qs_sub(s, f, y.hi), rest);
   }
-  return qs_fma(s, x.e, qn_ex_k(s, m, m->ln2_hi), y);
+  return y;
+}
+
+qn_sval qn_ex_log_join(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x) {
+  return qs_fma(s, x.e, qn_ex_k(s, m, m->ln2_hi), qn_ex_log_fraction(s, m, x).hi);
 }
 
 qn_sval qn_ex_log_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {

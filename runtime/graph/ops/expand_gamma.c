@@ -36,42 +36,80 @@ static const double asymptotic_f64[] = {0.083333333333333218,   -0.0083333333331
                                         -0.0041666265112077529, 0.0075697903419938116,  -0.020602826248559917,
                                         0.0617795086464401};
 
-/* lgamma of x >= 0, infinity and NaN. */
-static qn_sval lgamma_positive(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
+/* What lgamma of a >= 0 is made of; NaN stays. */
+typedef struct gamma_parts {
+  qn_sval small, big;   /* a < 1, a >= 8 */
+  qn_sval mid, product; /* below 8: log of the product, or less log a if small, plus mid */
+  qn_sval log_a;        /* of a, or below 8 of the product */
+  qn_sval from_half;    /* from 8: from_half * less_hi + rest */
+  qn_sval less_hi, rest;
+} gamma_parts;
+
+/* Stirling's series multiplies log a - 1 by a, so it needs that as a pair: e ln2_hi - 1 is exact and above the rest. */
+static void stirling(qn_sink *s, const qn_ex_fmt *m, qn_sval a, qn_ex_split split, gamma_parts *p) {
+  int n;
+  const double *c = QN_EX_PICK(m, stirling_f32, stirling_f64, &n);
+  qn_ex_pair fraction = qn_ex_log_fraction(s, m, split);
+  qn_sval base = qs_fma(s, split.e, qn_ex_k(s, m, m->ln2_hi), qn_ex_k(s, m, -1));
+  p->less_hi = qs_add(s, base, fraction.hi);
+  qn_sval less_lo = qs_add(s, qs_add(s, qs_sub(s, base, p->less_hi), fraction.hi), fraction.lo);
+  p->from_half = qs_sub(s, a, qn_ex_k(s, m, 0.5));
+  qn_sval r = qs_div(s, qn_ex_k(s, m, 1), a);
+  p->rest = qs_fma(s, qn_ex_poly(s, qs_mul(s, r, r), c, n), r, qn_ex_k(s, m, 0.41893853320467274));
+  p->rest = qs_fma(s, p->from_half, less_lo, p->rest);
+}
+
+static gamma_parts gamma_split(qn_sink *s, const qn_ex_fmt *m, qn_sval a) {
   qn_sval one = qn_ex_k(s, m, 1), three = qn_ex_k(s, m, 3);
-  qn_sval small = qs_lt(s, x, one), big = qs_ge(s, x, qn_ex_k(s, m, 8));
-  qn_sval y = x, product = one;
+  gamma_parts p;
+  p.small = qs_lt(s, a, one);
+  p.big = qs_ge(s, a, qn_ex_k(s, m, 8));
+  p.product = one;
+  qn_sval y = a;
   for (int i = 0; i < 5; ++i) {
     qn_sval step = qs_ge(s, y, three), down = qs_sub(s, y, one);
-    product = qs_select(s, step, qs_mul(s, product, down), product);
+    p.product = qs_select(s, step, qs_mul(s, p.product, down), p.product);
     y = qs_select(s, step, down, y);
   }
-  qn_sval w = qs_select(s, small, x, qs_sub(s, y, one)); /* the argument, x + 1 if x is small, less 1 */
+  qn_sval w = qs_select(s, p.small, a, qs_sub(s, y, one)); /* the argument, a + 1 if a is small, less 1 */
   qn_sval v = qs_sub(s, w, one);
   int n;
   const double *c = QN_EX_PICK(m, lgamma_f32, lgamma_f64, &n);
-  qn_sval mid = qs_mul(s, qs_mul(s, v, w), qn_ex_poly(s, v, c, n));
-  qn_sval log_x = qn_ex_log_any(s, m, qs_select(s, big, x, qs_select(s, small, x, product)));
-  qn_sval near = qs_add(s, mid, qs_select(s, small, qs_neg(s, log_x), log_x));
-  qn_sval r = qs_div(s, one, x);
-  const double *stirling = QN_EX_PICK(m, stirling_f32, stirling_f64, &n);
-  qn_sval rest = qs_fma(s, qn_ex_poly(s, qs_mul(s, r, r), stirling, n), r, qn_ex_k(s, m, 0.41893853320467274));
-  qn_sval far = qs_fma(s, qs_sub(s, x, qn_ex_k(s, m, 0.5)), qs_sub(s, log_x, one), rest);
-  return qs_select(s, big, far, near);
+  p.mid = qs_mul(s, qs_mul(s, v, w), qn_ex_poly(s, v, c, n));
+  qn_sval of = qs_select(s, p.big, a, qs_select(s, p.small, a, p.product));
+  p.log_a = qn_ex_log_any(s, m, of);
+  stirling(s, m, a, qn_ex_log_split(s, m, of), &p);
+  return p;
 }
 
-/* log|Gamma(-a)| = log(pi / (a |sin pi a|)) - log Gamma(a) */
+static qn_sval lgamma_positive(qn_sink *s, const qn_ex_fmt *m, qn_sval a, const gamma_parts *p) {
+  qn_sval near = qs_add(s, p->mid, qs_select(s, p->small, qs_neg(s, p->log_a), p->log_a));
+  qn_sval far = qs_fma(s, p->from_half, p->less_hi, p->rest);
+  return qs_select(s, p->big, qs_select(s, qs_lt(s, a, qn_ex_inf(s, m)), far, a), near);
+}
+
+/* log|Gamma(-a)| = log(pi / (a |sin pi a|)) - log Gamma(a). Below 8 the logarithms are one; from there the large terms
+ * of their difference are taken first, which is exact where it nearly cancels. */
+static qn_sval lgamma_reflected(qn_sink *s, const qn_ex_fmt *m, qn_sval a, const gamma_parts *p) {
+  qn_sval one = qn_ex_k(s, m, 1), inf = qn_ex_inf(s, m);
+  qn_sval r = qs_abs(s, qs_sub(s, a, qs_rint(s, a)));
+  qn_sval factor = qs_select(s, p->big, a, qs_select(s, p->small, one, qs_mul(s, a, p->product)));
+  qn_sval quotient = qs_div(s, qn_ex_k(s, m, 3.141592653589793), qs_mul(s, factor, qn_ex_sin_pi(s, m, r)));
+  qn_ex_split split = qn_ex_log_split(s, m, quotient);
+  qn_sval fraction = qn_ex_log_fraction(s, m, split).hi, ln2 = qn_ex_k(s, m, m->ln2_hi);
+  qn_sval near = qs_sub(s, qs_fma(s, split.e, ln2, fraction), p->mid);
+  qn_sval top = qs_fma(s, qs_neg(s, p->from_half), p->less_hi, qs_mul(s, split.e, ln2));
+  qn_sval far = qs_add(s, top, qs_sub(s, fraction, p->rest));
+  return qs_select(s, qs_eq(s, r, qn_ex_k(s, m, 0)), inf, qs_select(s, p->big, far, near));
+}
+
 qn_sval qn_expand_lgamma(qn_sink *s, const qn_sval *in, const void *attr) {
   (void)attr;
   const qn_ex_fmt *m = qn_ex_fmt_of(s, in[0]);
-  qn_sval x = in[0], a = qs_abs(s, x), zero = qn_ex_k(s, m, 0), inf = qn_ex_inf(s, m);
-  qn_sval y = lgamma_positive(s, m, a);
-  qn_sval r = qs_abs(s, qs_sub(s, a, qs_rint(s, a)));
-  qn_sval sine = qs_mul(s, a, qn_ex_sin_pi(s, m, r));
-  qn_sval reflected = qs_sub(s, qn_ex_log_any(s, m, qs_div(s, qn_ex_k(s, m, 3.141592653589793), sine)), y);
-  reflected = qs_select(s, qs_eq(s, r, zero), inf, reflected);
+  qn_sval x = in[0], a = qs_abs(s, x), inf = qn_ex_inf(s, m);
+  gamma_parts p = gamma_split(s, m, a);
   qn_sval tiny = qn_ex_k(s, m, qn_ex_sel(m, -0x1p-30, -0x1p-60)); /* closer to 0 both signs give -log|x| */
-  y = qs_select(s, qs_lt(s, x, tiny), reflected, y);
+  qn_sval y = qs_select(s, qs_lt(s, x, tiny), lgamma_reflected(s, m, a, &p), lgamma_positive(s, m, a, &p));
   return qs_select(s, qs_eq(s, a, inf), inf, y);
 }
 
@@ -123,9 +161,17 @@ static const double bernoulli[CORRECTIONS] = {
     2.08767569878681e-08,   -5.2841901386874932e-10, 1.3382536530684679e-11, -3.3896802963225827e-13,
     8.5860620562778452e-15, -2.1748686985580619e-16, 5.5090028283602295e-18, -1.3954464685812522e-19};
 
-/* base^-x for a base of either sign and, where it is negative, an integer x */
-static qn_sval power_term(qn_sink *s, const qn_ex_fmt *m, qn_sval base, qn_sval minus_x, qn_sval odd_sign) {
-  qn_sval p = qn_ex_pow_pos(s, m, qs_abs(s, base), minus_x);
+/* (q + k)^-x for a base of either sign and, where it is negative, an integer x. The power magnifies the rounding of
+ * q + k x times, so that goes in too. */
+static qn_sval power_term(qn_sink *s, const qn_ex_fmt *m, qn_sval q, int k, qn_sval minus_x, qn_sval odd_sign) {
+  qn_sval step = qn_ex_k(s, m, k), base = k ? qs_add(s, q, step) : q, p;
+  if (k) {
+    qn_sval got = qs_sub(s, base, q);
+    qn_sval lost = qs_add(s, qs_sub(s, q, qs_sub(s, base, got)), qs_sub(s, step, got));
+    p = qn_ex_pow_pair(s, m, (qn_ex_pair){base, lost}, minus_x);
+  } else {
+    p = qn_ex_pow_pos(s, m, qs_abs(s, base), minus_x);
+  }
   return qn_ex_with_sign(s, m, p, qs_and(s, odd_sign, qn_ex_sign_bit(s, m, base)));
 }
 
@@ -135,11 +181,8 @@ static qn_sval zeta(qn_sink *s, const qn_ex_fmt *m, qn_sval x, qn_sval q) {
   qn_sval half = qs_mul(s, x, qn_ex_k(s, m, 0.5));
   qn_sval whole_x = qs_eq(s, qs_trunc(s, x), x), even_x = qs_eq(s, qs_trunc(s, half), half);
   qn_sval odd_sign = qs_select(s, even_x, qn_ex_ik(s, m, 0), qn_ex_ik(s, m, UINT64_C(1) << (m->t == QN_F64 ? 63 : 31)));
-  qn_sval minus_x = qs_neg(s, x), sum = zero;
-  for (int k = 0; k < TERMS; ++k)
-    sum = qs_add(s, sum, power_term(s, m, qs_add(s, q, qn_ex_k(s, m, k)), minus_x, odd_sign));
-  qn_sval a = qs_add(s, q, qn_ex_k(s, m, TERMS));
-  qn_sval last = power_term(s, m, a, minus_x, odd_sign);
+  qn_sval minus_x = qs_neg(s, x), a = qs_add(s, q, qn_ex_k(s, m, TERMS));
+  qn_sval last = power_term(s, m, q, TERMS, minus_x, odd_sign);
   /* at a large exponent the correction is 0 times something, which must be finite */
   qn_sval xc = qn_ex_below(s, x, qn_ex_k(s, m, 500)), r = qs_div(s, one, a), z = qs_mul(s, r, r), tail = zero;
   int corrections = m->t == QN_F64 ? CORRECTIONS : 6;
@@ -149,7 +192,12 @@ static qn_sval zeta(qn_sink *s, const qn_ex_fmt *m, qn_sval x, qn_sval q) {
   }
   qn_sval rest = qs_fma(s, qs_mul(s, xc, r), tail, qn_ex_k(s, m, 0.5));
   rest = qs_add(s, rest, qs_div(s, a, qs_sub(s, x, one)));
-  qn_sval y = qs_select(s, qs_eq(s, last, zero), sum, qs_fma(s, last, rest, sum));
+  /* the least terms first, the first last; the rest is the largest where q is large */
+  qn_sval y = power_term(s, m, q, TERMS - 1, minus_x, odd_sign);
+  for (int k = TERMS - 2; k >= 1; --k)
+    y = qs_add(s, y, power_term(s, m, q, k, minus_x, odd_sign));
+  y = qs_select(s, qs_eq(s, last, zero), y, qs_fma(s, last, rest, y));
+  y = qs_add(s, y, power_term(s, m, q, 0, minus_x, odd_sign));
   qn_sval whole_q = qs_eq(s, qs_trunc(s, q), q), not_positive = qs_le(s, q, zero);
   qn_sval pole = qs_select(s, even_x, inf, nan);
   qn_sval left = qs_select(s, whole_q, pole, qs_select(s, whole_x, y, nan));
@@ -165,14 +213,25 @@ qn_sval qn_expand_zeta(qn_sink *s, const qn_sval *in, const void *attr) {
   return zeta(s, qn_ex_fmt_of(s, in[0]), in[0], in[1]);
 }
 
+/* Gamma(a) from 8: the exponential magnifies the rounding of its argument, so what that lost goes in. */
+static qn_sval exp_lgamma_big(qn_sink *s, const qn_ex_fmt *m, const gamma_parts *p) {
+  qn_sval product = qs_mul(s, p->from_half, p->less_hi);
+  qn_sval product_lo = qs_fma(s, p->from_half, p->less_hi, qs_neg(s, product));
+  qn_sval hi = qs_add(s, product, p->rest);
+  qn_sval lo = qs_add(s, qs_add(s, qs_sub(s, product, hi), p->rest), product_lo);
+  qn_sval e = qn_ex_exp_below(s, m, qn_ex_below(s, hi, qn_ex_k(s, m, m->exp_hi)));
+  return qs_select(s, qs_lt(s, e, qn_ex_inf(s, m)), qs_fma(s, e, lo, e), e);
+}
+
 /* (-1)^(n+1) n! zeta(n + 1, x); order 0 is digamma */
 qn_sval qn_expand_polygamma(qn_sink *s, const qn_sval *in, const void *attr) {
   const qn_ex_fmt *m = qn_ex_fmt_of(s, in[0]);
   qn_sval n = in[0], zero = qn_ex_k(s, m, 0), one = qn_ex_k(s, m, 1);
   qn_sval next = qs_add(s, n, one), half = qs_mul(s, n, qn_ex_k(s, m, 0.5));
   qn_sval even = qs_eq(s, qs_trunc(s, half), half);
-  qn_sval factorial = lgamma_positive(s, m, next);
-  factorial = qn_ex_exp_below(s, m, qn_ex_below(s, factorial, qn_ex_k(s, m, m->exp_hi)));
+  gamma_parts p = gamma_split(s, m, next);
+  qn_sval factorial = exp_lgamma_big(s, m, &p);
+  factorial = qs_select(s, p.big, factorial, p.product); /* below, the product is n! itself */
   qn_sval y = qs_mul(s, factorial, zeta(s, m, next, in[1]));
   y = qs_select(s, even, qs_neg(s, y), y);
   y = qs_select(s, qs_eq(s, n, zero), qn_expand_digamma(s, &in[1], attr), y);

@@ -60,18 +60,26 @@ qn_sval qn_expand_cosh(qn_sink *s, const qn_sval *in, const void *attr) {
   return qs_add(s, y, y);
 }
 
-/* t / (t + 2) with t = e^(2|x|) - 1. Near 0, -t / (t + 2) with t = e^(-2|x|) - 1 puts the denominator below 2, where
- * its rounding costs half as much. */
+/* x + x^3 P(x^2) up to 9/16; beyond, where the result is above a half, 1 - 2 / (1 + e^(2|x|)). */
+static const double tanh_f32[] = {-0.333333135, 0.13332437, -0.0538357571, 0.021000376, -0.00616961392}; /* 2^-29.4 */
+static const double tanh_f64[] = {-0.33333333333331777,   0.13333333333093217,    -0.053968253839708907,
+                                  0.021869485120384093,   -0.0088631832030198667, 0.0035916297953201941,
+                                  -0.0014527777875078056, 0.00057784977126715189, -0.00020822271120260068,
+                                  4.9599144796284538e-05}; /* 2^-54.8 */
+
 qn_sval qn_expand_tanh(qn_sink *s, const qn_sval *in, const void *attr) {
   (void)attr;
   const qn_ex_fmt *m = qn_ex_fmt_of(s, in[0]);
-  qn_sval two = qn_ex_k(s, m, 2);
-  qn_sval ax = qn_ex_below(s, qs_abs(s, in[0]), qn_ex_k(s, m, qn_ex_sel(m, 9.125, 19.125)));
-  qn_sval near = qs_lt(s, ax, qn_ex_k(s, m, 0.171875));
-  qn_ex_reduced y = qn_ex_exp_reduce(s, m, qs_mul(s, ax, qs_select(s, near, qn_ex_k(s, m, -2), two)));
-  qn_sval scale = qn_ex_pow2(s, m, y.bits, 0);
-  qn_sval t = qs_fma(s, qn_ex_expm1_poly(s, m, y.r), scale, qs_sub(s, scale, qn_ex_k(s, m, 1)));
-  t = qs_abs(s, qs_div(s, t, qs_add(s, t, two)));
+  qn_sval one = qn_ex_k(s, m, 1), two = qn_ex_k(s, m, 2), ax = qs_abs(s, in[0]);
+  int n;
+  const double *c = QN_EX_PICK(m, tanh_f32, tanh_f64, &n);
+  qn_sval z = qs_mul(s, ax, ax);
+  qn_sval near = qs_fma(s, qs_mul(s, ax, z), qn_ex_poly(s, z, c, n), ax);
+  qn_sval x = qn_ex_below(s, ax, qn_ex_k(s, m, qn_ex_sel(m, 9.125, 19.125)));
+  qn_ex_reduced y = qn_ex_exp_reduce(s, m, qs_add(s, x, x));
+  qn_sval e = qs_fma(s, qn_ex_exp_poly(s, m, y.r), qn_ex_pow2(s, m, y.bits, 0), one);
+  qn_sval far = qs_sub(s, one, qs_div(s, two, e));
+  qn_sval t = qs_select(s, qs_lt(s, ax, qn_ex_k(s, m, 0.5625)), near, far);
   return qn_ex_with_sign(s, m, t, qn_ex_sign_bit(s, m, in[0]));
 }
 

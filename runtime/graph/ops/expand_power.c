@@ -57,14 +57,20 @@ static qn_ex_pair log2_mantissa(qn_sink *s, const qn_ex_fmt *m, qn_sval f) {
   return g;
 }
 
-qn_sval qn_ex_pow_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x, qn_sval y) {
+/* log2 of x >= 0; zero and infinity have their logarithms, NaN stays */
+static qn_ex_pair log2_pair(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
   qn_sval inf = qn_ex_inf(s, m), zero = qn_ex_k(s, m, 0);
   qn_ex_split parts = qn_ex_log_split(s, m, x);
-  qn_ex_pair g = log2_mantissa(s, m, parts.f);
-  qn_sval hi = qs_add(s, parts.e, g.hi);
-  qn_sval lo = qs_add(s, qs_add(s, qs_sub(s, parts.e, hi), g.hi), g.lo);
-  /* 0 and infinity have their logarithms; NaN stays */
-  hi = qs_select(s, qs_eq(s, x, zero), qs_neg(s, inf), qs_select(s, qs_lt(s, x, inf), hi, x));
+  qn_ex_pair g = log2_mantissa(s, m, parts.f), y;
+  y.hi = qs_add(s, parts.e, g.hi);
+  y.lo = qs_add(s, qs_add(s, qs_sub(s, parts.e, y.hi), g.hi), g.lo);
+  y.hi = qs_select(s, qs_eq(s, x, zero), qs_neg(s, inf), qs_select(s, qs_lt(s, x, inf), y.hi, x));
+  return y;
+}
+
+/* 2^(y log2) */
+static qn_sval exp2_product(qn_sink *s, const qn_ex_fmt *m, qn_ex_pair log2, qn_sval y) {
+  qn_sval hi = log2.hi, lo = log2.lo, zero = qn_ex_k(s, m, 0);
   qn_sval p = qs_mul(s, y, hi);
   qn_sval p_lo = qs_fma(s, y, lo, qs_fma(s, y, hi, qs_neg(s, p)));
   qn_sval bound = qn_ex_k(s, m, qn_ex_sel(m, 152, 1080));
@@ -81,6 +87,17 @@ qn_sval qn_ex_pow_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x, qn_sval y) {
   qn_sval one = qn_ex_k(s, m, 1);
   qn_sval e = qs_fma(s, qs_fma(s, qn_ex_poly(s, r, c, n), r, one), r, one);
   return qn_ex_scale(s, m, e, qs_bitcast(s, m->i, t));
+}
+
+qn_sval qn_ex_pow_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x, qn_sval y) {
+  return exp2_product(s, m, log2_pair(s, m, x), y);
+}
+
+qn_sval qn_ex_pow_pair(qn_sink *s, const qn_ex_fmt *m, qn_ex_pair x, qn_sval y) {
+  qn_ex_pair log2 = log2_pair(s, m, qs_abs(s, x.hi));
+  qn_sval more = qs_div(s, qs_mul(s, x.lo, qn_ex_k(s, m, 1.4426950408889634)), x.hi);
+  log2.lo = qs_add(s, log2.lo, more);
+  return exp2_product(s, m, log2, y);
 }
 
 static qn_sval power_float(qn_sink *s, qn_sval x, qn_sval y) {

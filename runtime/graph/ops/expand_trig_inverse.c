@@ -38,9 +38,10 @@ qn_sval qn_expand_asin(qn_sink *s, const qn_sval *in, const void *attr) {
   const qn_ex_fmt *m = qn_ex_fmt_of(s, in[0]);
   asin_parts p = reduced_asin(s, m, in[0]);
   qn_sval small = qs_add(s, p.r, p.v);
-  /* pi/2 - 2r - 2v, the large terms first: pi/2 - 2r is nearly exact */
-  qn_sval rest = qs_fma(s, p.v, qn_ex_k(s, m, -2), qn_ex_k(s, m, m->pi_2_lo));
-  qn_sval big = qs_add(s, qs_fma(s, p.r, qn_ex_k(s, m, -2), qn_ex_k(s, m, m->pi_2_hi)), rest);
+  /* pi/2 - 2r - 2v as pi/4 - ((2r - pi/4) + 2v): 2r - pi/4 is exact, or small beside the result */
+  qn_sval quarter = qn_ex_k(s, m, m->pi_2_hi / 2), two = qn_ex_k(s, m, 2);
+  qn_sval rest = qs_fma(s, p.v, two, qn_ex_k(s, m, -m->pi_2_lo));
+  qn_sval big = qs_sub(s, quarter, qs_add(s, qs_fma(s, p.r, two, qn_ex_k(s, m, -m->pi_2_hi / 2)), rest));
   return qn_ex_with_sign(s, m, qs_select(s, p.big, big, small), qn_ex_sign_bit(s, m, in[0]));
 }
 

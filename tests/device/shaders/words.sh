@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints C arrays with the SPIR-V words of shaders: words.sh FILE.comp... > words.h. Needs glslangValidator.
+# Prints C arrays with the SPIR-V words of shaders: words.sh FILE.comp... | clang-format > words.h. Needs glslangValidator.
 set -eu
 echo "/* Made by tests/device/shaders/words.sh from the .comp files beside it; do not edit. */"
 for file in "$@"; do

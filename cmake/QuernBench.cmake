@@ -1,0 +1,17 @@
+# bench/bench_*.c: one program each, into the build folder's bench/, for `./dev bench`. The other sources there are what they
+# share. Programs that look inside the LLVM library are left out where there is none.
+file(GLOB qn_bench_files CONFIGURE_DEPENDS bench/bench_*.c)
+add_library(quern_bench_kit STATIC bench/kit.c)
+target_include_directories(quern_bench_kit PUBLIC bench)
+target_link_libraries(quern_bench_kit PRIVATE quern_flags quern_all)
+foreach(file ${qn_bench_files})
+  file(STRINGS ${file} uses REGEX "#include \"kernels/llvm/")
+  if(uses AND NOT QN_HAVE_LLVM)
+    continue()
+  endif()
+  get_filename_component(target ${file} NAME_WE)
+  add_executable(${target} ${file})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE quern_bench_kit quern_flags quern_all)
+endforeach()
