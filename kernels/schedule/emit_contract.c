@@ -1,13 +1,14 @@
 /* Contractions: a register tile of rows by lanes of columns, one pass over k in order, operands by address, epilogue in registers.
  *
- * Each output element is acc = fma(a, b, acc) over k from 0 up, whatever the tile: the tile only decides which elements share loads. Rows broadcast
+ * Each output element is acc = fma(a, b, acc) over k from 0 up, in blocks of 128 of the innermost contracted axis whose sums are then added in order,
+ * whatever the tile: the tile only decides which elements share loads. Rows broadcast
  * the left operand; columns are lanes of the right one. Remainders are smaller tiles, the last column vector masked. Shapes of tiles by device
  * class follow measurements (docs/benchmarks.md). */
 #include "schedule.h"
 
 #include <string.h>
 
-enum { MAX_ROWS = 12, MAX_VECTORS = 4, LOOPED_VECTORS = 4 };
+enum { MAX_ROWS = 12, MAX_VECTORS = 4, LOOPED_VECTORS = 4, SUM_BLOCK = 128 };
 
 typedef struct axes {
   int count;
@@ -97,7 +98,8 @@ static void choose_tile(const qn_schedule *s, contract *c) {
     c->vectors = fit <= 3 ? fit : 2;
     c->tile_rows = s->caps->device_class == QN_CLASS_GPU ? 4 : 8;
     int64_t units = s->caps->compute_units ? s->caps->compute_units : 2;
-    while (c->tile_rows > 4 && (c->m % c->tile_rows != 0 || c->batch * (c->m / c->tile_rows) * ((fit + 1) / 2) < units * grid.items))
+    while (c->tile_rows > 4 &&
+           (c->m % c->tile_rows != 0 || c->batch * (c->m / c->tile_rows) * ((fit + 1) / 2) < units * grid.items))
       c->tile_rows /= 2;
   }
   if (c->tile_rows > c->m)
@@ -154,6 +156,8 @@ typedef struct tile {
   qn_ix k[QN_MAX_RANK];
   qn_sval acc[MAX_ROWS][MAX_VECTORS];
   qn_dtype wide;
+  bool blocked; /* acc are the sums of a block; the totals are in `room` */
+  qn_sval room; /* array of the tile's vectors, row by row */
 } tile;
 
 static void place(qn_ix *out, const axes *a, const qn_ix *idx) {
@@ -214,11 +218,44 @@ static void step(qn_emit *e, tile *t, qn_sval k) {
   }
 }
 
+static void open_accumulators(qn_emit *e, tile *t) {
+  for (uint32_t r = 0; r < t->rows; r++)
+    for (uint32_t v = 0; v < t->vectors; v++)
+      t->acc[r][v] = qn_kb_var(e->b, qn_kb_splat(e->b, qs_const(e->k, t->wide, 0), e->lanes));
+}
+
+static qn_sval room_index(qn_emit *e, const tile *t, uint32_t r, uint32_t v) {
+  return qs_const(e->k, QN_I32, (double)((r * t->vectors + v) * e->lanes));
+}
+
+/* The innermost axis in blocks: sums of short runs lose less. */
+static void walk_blocks(qn_emit *e, tile *t, int64_t size) {
+  size_t outer = 0, inner = qn_emit_memo_mark(e);
+  qn_sval begin = qn_emit_loop(e, 0, size, SUM_BLOCK, &outer), n = qs_const(e->k, QN_I32, (double)size);
+  qn_sval end = qs_add(e->k, begin, qs_const(e->k, QN_I32, SUM_BLOCK));
+  if (size % SUM_BLOCK)
+    end = qs_select(e->k, qs_lt(e->k, end, n), end, n);
+  open_accumulators(e, t);
+  qn_sval k = qn_kb_loop(e->b, begin, end, t->c->unroll, true);
+  step(e, t, k);
+  qn_emit_close(e, inner);
+  for (uint32_t r = 0; r < t->rows; r++)
+    for (uint32_t v = 0; v < t->vectors; v++) {
+      qn_sval at = room_index(e, t, r, v), total = qn_kb_aload(e->b, t->room, at, e->lanes);
+      qn_kb_astore(e->b, t->room, at, qs_add(e->k, total, qn_kb_get(e->b, t->acc[r][v])));
+    }
+  qn_emit_close(e, outer);
+}
+
 static void walk_k(qn_emit *e, tile *t, int axis) {
   const contract *c = t->c;
   int last = c->k_l.count - 1;
   if (last < 0) {
     step(e, t, qs_const(e->k, QN_I32, 0));
+    return;
+  }
+  if (axis == last && t->blocked) {
+    walk_blocks(e, t, c->k_l.shape.dims[axis]);
     return;
   }
   size_t mark;
@@ -260,10 +297,9 @@ static void epilogue(qn_emit *e, tile *t, const qn_ix *row, const qn_ix *col, qn
 static void looped_epilogue(qn_emit *e, tile *t, qn_sval m0, qn_sval n0) {
   const contract *c = t->c;
   uint32_t width = t->masked ? 1 : t->vectors; /* vectors a round of the loop may take by index */
-  qn_sval room = qn_kb_array(e->b, t->wide, t->rows * t->vectors * e->lanes, false);
-  for (uint32_t r = 0; r < t->rows; r++)
+  for (uint32_t r = 0; !t->blocked && r < t->rows; r++)
     for (uint32_t v = 0; v < t->vectors; v++)
-      qn_kb_astore(e->b, room, qs_const(e->k, QN_I32, (double)((r * t->vectors + v) * e->lanes)), qn_kb_get(e->b, t->acc[r][v]));
+      qn_kb_astore(e->b, t->room, room_index(e, t, r, v), qn_kb_get(e->b, t->acc[r][v]));
   size_t mark;
   qn_sval q = qn_emit_loop(e, 0, (int64_t)t->rows * width, 1, &mark);
   qn_ix at = qn_ix_scalar(e, q, 1), row[QN_MAX_RANK], col[QN_MAX_RANK];
@@ -274,7 +310,7 @@ static void looped_epilogue(qn_emit *e, tile *t, qn_sval m0, qn_sval n0) {
     qn_sval base = qs_add(e->k, n0, qs_mul(e->k, vector, qs_const(e->k, QN_I32, c->lanes)));
     qn_sval slot = t->masked ? qs_add(e->k, qs_mul(e->k, q, qs_const(e->k, QN_I32, t->vectors)), vector) : q;
     qn_ix_delinearize(e, qn_ix_lanes(e, base, 1, c->lanes), c->cols.shape.rank, c->cols.shape.dims, col);
-    qn_sval acc = qn_kb_aload(e->b, room, qs_mul(e->k, slot, qs_const(e->k, QN_I32, e->lanes)), e->lanes);
+    qn_sval acc = qn_kb_aload(e->b, t->room, qs_mul(e->k, slot, qs_const(e->k, QN_I32, e->lanes)), e->lanes);
     epilogue(e, t, row, col, acc, t->mask[v]);
   }
   qn_emit_close(e, mark);
@@ -300,18 +336,25 @@ static void emit_tile(qn_emit *e, const contract *c, uint32_t rows, uint32_t vec
     if (masked && v == vectors - 1)
       t.mask[v] = qn_emit_lane_mask(e, base, c->cols_n);
   }
-  for (uint32_t r = 0; r < rows; r++)
+  bool looped = rows * vectors >= LOOPED_VECTORS;
+  t.blocked = qn_dtype_is_float(t.wide) && c->k_l.count && c->k_l.shape.dims[c->k_l.count - 1] > SUM_BLOCK;
+  if (looped || t.blocked)
+    t.room = qn_kb_array(e->b, t.wide, rows * vectors * e->lanes, false);
+  for (uint32_t r = 0; t.blocked && r < rows; r++)
     for (uint32_t v = 0; v < vectors; v++)
-      t.acc[r][v] = qn_kb_var(e->b, qn_kb_splat(e->b, qs_const(e->k, t.wide, 0), e->lanes));
+      qn_kb_astore(e->b, t.room, room_index(e, &t, r, v), qn_kb_splat(e->b, qs_const(e->k, t.wide, 0), e->lanes));
+  if (!t.blocked)
+    open_accumulators(e, &t);
   if (c->k > 0)
     walk_k(e, &t, 0);
-  if (rows * vectors >= LOOPED_VECTORS) {
+  if (looped)
     looped_epilogue(e, &t, m0, n0);
-  } else {
-    for (uint32_t r = 0; r < rows; r++)
-      for (uint32_t v = 0; v < vectors; v++)
-        epilogue(e, &t, t.row[r], t.col[v], qn_kb_get(e->b, t.acc[r][v]), t.mask[v]);
-  }
+  for (uint32_t r = 0; !looped && r < rows; r++)
+    for (uint32_t v = 0; v < vectors; v++) {
+      qn_sval acc =
+          t.blocked ? qn_kb_aload(e->b, t.room, room_index(e, &t, r, v), e->lanes) : qn_kb_get(e->b, t.acc[r][v]);
+      epilogue(e, &t, t.row[r], t.col[v], acc, t.mask[v]);
+    }
   qn_emit_memo_drop(e, mark);
 }
 

@@ -34,6 +34,12 @@ qn_tree *qn_adam_init(const qn_adam *a, qn_graph *g, const qn_treedef *params) {
   return t;
 }
 
+/* Below 2^-100 a moment counts as zero. The moments of weights whose gradient is zero decay for ever, and would end as subnormal numbers, with which
+ * processors compute a hundred times slower; at 2^-100 they have long stopped to move any weight. */
+static qn_val settled(qn_val moment) {
+  return qn_select(qn_lt(qn_abs(moment), qn_like(moment, 0x1p-100)), qn_zeros_like(moment), moment);
+}
+
 qn_update qn_adam_apply(const qn_adam *a, const qn_tree *state, const qn_tree *grads, const qn_tree *params) {
   qn_graph *g = params->graph;
   qn_update u = {qn_tree_create(g), qn_tree_create(g)};
@@ -53,11 +59,11 @@ qn_update qn_adam_apply(const qn_adam *a, const qn_tree *state, const qn_tree *g
     qn_val w = params->leaves[i].val, grad = qn_tree_get(grads, path);
     slot_path(slot, sizeof slot, "momentum", path);
     qn_val m = qn_tree_get(state, slot);
-    m = qn_add(m, qn_mul(qn_sub(grad, m), qn_like(m, 1 - b1)));
+    m = settled(qn_add(m, qn_mul(qn_sub(grad, m), qn_like(m, 1 - b1))));
     qn_tree_set(u.state, slot, m);
     slot_path(slot, sizeof slot, "velocity", path);
     qn_val v = qn_tree_get(state, slot);
-    v = qn_add(v, qn_mul(qn_sub(qn_square(grad), v), qn_like(v, 1 - b2)));
+    v = settled(qn_add(v, qn_mul(qn_sub(qn_square(grad), v), qn_like(v, 1 - b2))));
     qn_tree_set(velocities, slot, v);
     qn_tree_set(u.params, path, qn_sub(w, qn_div(qn_mul(m, alpha), qn_add(qn_sqrt(v), qn_like(v, eps)))));
   }

@@ -30,9 +30,8 @@ static qn_status build_model(mnist *p, bool batchnorm) {
       qn_dense(CLASSES, NULL),
   };
   const qn_layer regularised[] = {
-      qn_dense(64, qn_act_relu), qn_batch_normalization(),  qn_dropout(0.5, 0),
-      qn_activity_sum(1e-2),     qn_dense(64, qn_act_relu), qn_batch_normalization(),
-      qn_dropout(0.5, 1),        qn_activity_sum(1e-2),     qn_dense(CLASSES, NULL),
+      qn_dense(64, qn_act_relu), qn_activity_sum(1e-2),     qn_batch_normalization(),
+      qn_dropout(0.25, 1),       qn_dense(64, qn_act_relu), qn_dense(CLASSES, NULL),
   };
   qn_type input = qn_type_of(QN_F32, 2, 32, PIXELS);
   p->accuracy = &qn_metric_categorical_accuracy;

@@ -235,3 +235,35 @@ Test(training, a_small_device_refuses_by_numbers) {
   cr_expect(qn_test_contains(qn_error_message(), "device cpu has 585.9 KiB (600000 bytes) in all"));
   train_kit_close(&k);
 }
+
+/* ---- a kernel that does not compile ---- */
+
+/* Puts a word that nobody knows into the plan's last kernel. */
+static void break_source(qn_plan *p) {
+  static const char bad[] = " undeclared_thing = 1; ";
+  const char *name = p->code.entries[p->code.entry_count - 1].name, *at = strstr(p->code.source, name);
+  at = at ? strchr(at, '{') : NULL;
+  cr_assert(at != NULL);
+  size_t before = (size_t)(at + 1 - p->code.source), all = p->code.source_bytes + sizeof bad - 1;
+  char *text = qn_arena_alloc(&p->arena, all + 1, 1);
+  cr_assert(text != NULL);
+  memcpy(text, p->code.source, before);
+  memcpy(text + before, bad, sizeof bad - 1);
+  memcpy(text + before + sizeof bad - 1, p->code.source + before, p->code.source_bytes - before);
+  text[all] = 0;
+  p->code.source = text;
+  p->code.source_bytes = all;
+}
+
+Test(training, a_broken_kernel_is_named_with_the_drivers_log, .timeout = 280) {
+  train_kit k;
+  qn_status st = train_kit_open("opencl:pocl", 8, break_source, &k);
+  if (st == QN_NOT_FOUND) {
+    train_kit_close(&k);
+    cr_skip("opencl:pocl is not here");
+  }
+  QN_EXPECT_FAIL(st, QN_COMPILE, "undeclared_thing");
+  cr_expect(qn_test_contains(qn_error_message(), "step train_step: "));
+  cr_expect(qn_test_contains(qn_error_message(), "dot_general+subtract+add+add (layers.c:"), "the kernel's label");
+  train_kit_close(&k);
+}

@@ -21,7 +21,7 @@ static void refuses(qn_graph *g, qn_val y, const char *name, const char *const *
   qn_val later = qn_graph_param(g, qn_type_of(QN_F32, 1, 2), "later");
   cr_expect(!qn_val_ok(later), "%s: the failure does not stick", begin);
   qn_status st = qn_graph_seal(g, &y, 1);
-  cr_expect(st == QN_INVALID || st == QN_UNSUPPORTED, "%s: '%s'", begin, qn_status_name(st));
+  cr_expect(st == QN_INVALID || st == QN_UNSUPPORTED || st == QN_NOT_FOUND, "%s: '%s'", begin, qn_status_name(st));
   const char *message = st == QN_OK ? "" : qn_error_message();
   cr_expect(!name || strncmp(message, begin, strlen(begin)) == 0, "\"%s\" does not begin with the operation, %s", message,
             begin);
@@ -214,16 +214,12 @@ REFUSAL(dynamic_start_shape, qn_dynamic_slice(a->x, LIST(a->i, a->i), DIMS(1, 1)
 REFUSAL(reduce_foreign, reduced(a->x, qn_like(a->foreign, 0)))
 REFUSAL(reduce_dtype, reduced(a->i, qn_scalar(a->g, QN_I32, 0)))
 REFUSAL(mean_axis, qn_mean(a->x, 1, DIMS(2), false))
-REFUSAL(mean_integers, qn_mean(a->i, 0, NULL, false))
 REFUSAL(var_axis, qn_var(a->x, 1, DIMS(-3), 0, false))
-REFUSAL(std_integers, qn_std(a->i, 0, NULL, 0, false))
-REFUSAL(norm_integers, qn_norm(a->i, 0, NULL, false))
 REFUSAL(argmax_axis, qn_argmax(a->x, 2))
 REFUSAL(argmax_empty, qn_argmin(qn_full(a->g, qn_type_of(QN_F32, 2, 3, 0), 0), 1))
 REFUSAL(sum_bool, qn_prod(qn_full(a->g, qn_type_of(QN_F32, 1, 4), 0), 1, DIMS(1), true))
 REFUSAL(and_floats, qn_reduce_and(a->x, 0, NULL, false))
 REFUSAL(dot_foreign, qn_dot(a->x, a->foreign))
-REFUSAL(dot_rank, qn_dot(a->x, a->v))
 REFUSAL(gather_foreign, gathered(a->foreign, a->i))
 REFUSAL(gather_floats, gathered(a->x, a->v))
 REFUSAL(scatter_foreign, scattered(a->x, a->i, a->foreign))
@@ -231,7 +227,6 @@ REFUSAL(scatter_floats, scattered(a->x, a->v, a->x))
 REFUSAL(take_foreign, qn_take(a->foreign, a->i, 0))
 REFUSAL(one_hot_floats, qn_one_hot(a->x, 3, QN_F32))
 REFUSAL(one_hot_classes, qn_one_hot(a->i, -1, QN_F32))
-REFUSAL(relu_bool, qn_relu(a->b))
 REFUSAL(softplus_integers, qn_softplus(a->i))
 REFUSAL(logsumexp_integers, qn_logsumexp(a->i, 0, NULL, false))
 REFUSAL(logsumexp_axis, qn_logsumexp(a->x, 1, DIMS(5), false))
@@ -254,12 +249,12 @@ static const refusal refusals[] = {
     {"compare", "f32[2,3]", compare_shape},
     {"compare", "operand 1 is i32[2,3], expected f32", compare_dtype},
     {"compare", "operand 1 belongs to another graph", compare_foreign},
-    {"select", "operand 0 is f32[2,3], expected bool", select_pred},
+    {"select", "operand 0 is f32[2,3], expected a bool", select_pred},
     {"select", "operand 2 is i32[2,3], expected f32", select_dtype},
     {"select", "f32[4]", select_shape},
     {"select", "operand 2 belongs to another graph", select_foreign},
     {"clamp", "operand 0 is f32[3], expected ", clamp_shape},
-    {"clamp", "operand 2 is i32[], expected f32", clamp_dtype},
+    {"clamp", "operand 2 is i32[2,3], expected f32[2,3]", clamp_dtype},
     {"clamp", "belongs to another graph", clamp_foreign},
     {"convert", "expected", convert_dtype},
     {"bitcast_convert", "operand 0 is bool[2,3], expected", bitcast_bool},
@@ -278,31 +273,26 @@ static const refusal refusals[] = {
     {"reduce", "operand 1 belongs to another graph", reduce_foreign},
     {"reduce", "region 0", reduce_dtype},
     {NULL, "axis 2 is out of range for f32[2,3]", mean_axis},
-    {NULL, "i32[4], expected a float", mean_integers},
     {NULL, "axis -3 is out of range for f32[2,3]", var_axis},
-    {NULL, "i32[4], expected a float", std_integers},
-    {NULL, "i32[4], expected a float", norm_integers},
-    {NULL, "axis 2 is out of range for f32[2,3]", argmax_axis},
+    {"argmax", "axis 2 is out of range for f32[2,3]", argmax_axis},
     {NULL, "f32[3,0]", argmax_empty},
     {"reduce", "axis 1 is out of range for f32[4]", sum_bool},
     {NULL, "f32[", and_floats},
     {NULL, "operand 1 belongs to another graph", dot_foreign},
-    {"dot_general", "expected size 3", dot_rank},
     {"gather", "belongs to another graph", gather_foreign},
     {"gather", "operand 1 is f32[3], expected integers", gather_floats},
     {"scatter", "operand 2 belongs to another graph", scatter_foreign},
     {"scatter", "operand 1 is f32[3], expected integers", scatter_floats},
     {NULL, "belongs to another graph", take_foreign},
-    {"one_hot", "f32[2,3], expected integers", one_hot_floats},
+    {"one_hot", "f32[2,3] and classes 3, expected integers", one_hot_floats},
     {"one_hot", "-1", one_hot_classes},
-    {NULL, "bool[2,3], expected", relu_bool},
-    {NULL, "i32[4], expected a float", softplus_integers},
-    {NULL, "i32[4], expected a float", logsumexp_integers},
+    {"softplus", "operand 0 is i32[4], expected a float", softplus_integers},
+    {"logsumexp", "operand 0 is i32[4], expected a float", logsumexp_integers},
     {NULL, "axis 5 is out of range for f32[2,3]", logsumexp_axis},
-    {NULL, "axis 2 is out of range for f32[2,3]", softmax_axis},
-    {NULL, "i32[4], expected a float", softmax_integers},
-    {NULL, "axis -3 is out of range for f32[2,3]", log_softmax_axis},
-    {"custom_vjp", "f32[5]", custom_shape},
+    {"softmax", "axis 2 is out of range for f32[2,3]", softmax_axis},
+    {"softmax", "operand 0 is i32[4], expected a float", softmax_integers},
+    {"log_softmax", "axis -3 is out of range for f32[2,3]", log_softmax_axis},
+    {"quern.custom_vjp", "f32[5], expected f32[2,3]", custom_shape},
     {NULL, "f32[2,3], expected", split_type},
     {NULL, "-1", split_count},
     {NULL, "i32[4], expected", fold_key},
@@ -312,7 +302,7 @@ static const refusal refusals[] = {
     {NULL, "i32[3], expected", uniform_dtype},
     {NULL, "bool[3], expected", normal_dtype},
     {NULL, "i32[4], expected", bernoulli_key},
-    {NULL, "\"v\"", tree_path},
+    {NULL, "no leaf 'v' (there are: w)", tree_path},
 };
 
 Test(bad_input, other_builders) {

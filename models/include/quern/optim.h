@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Keras's Adam: w -= lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon), t counted from 1. Zero fields are Keras's defaults. */
+/* Keras's Adam: w -= lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon), t counted from 1. Moments below 2^-100 count as 0. Zero fields are Keras's defaults. */
 typedef struct qn_adam {
   double learning_rate;  /* 1e-3 */
   double beta_1, beta_2; /* 0.9, 0.999 */

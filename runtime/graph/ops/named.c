@@ -5,6 +5,20 @@
 
 #include <math.h>
 
+/* Is x a float, with such an axis (NULL: none is asked for)? Else its graph fails under the function's own name. */
+static bool fits(qn_place at, const char *name, qn_val x, const int64_t *axis) {
+  qn_graph *g = qn_graph_common(name, &x, 1, at);
+  if (g == NULL)
+    return false;
+  const qn_type *t = qn_val_type(x);
+  if (!qn_dtype_is_float(t->dtype) && !qn_dtype_is_complex(t->dtype))
+    (void)qn_graph_fail(g, at, QN_INVALID, "%s: operand 0 is %s, expected a float", name, qn_type_str(t));
+  else if (axis && (*axis < -t->rank || *axis >= t->rank))
+    (void)qn_graph_fail(g, at, QN_INVALID, "%s: axis %lld is out of range for %s", name, (long long)*axis,
+                        qn_type_str(t));
+  return !qn_graph_failed(g);
+}
+
 /* x with NaN kept; the derivative is 0 at 0, since select routes it by x <= 0. */
 qn_val qn_relu_at(qn_place at, qn_val x) {
   qn_val zero = qn_like_at(at, x, 0);
@@ -13,6 +27,8 @@ qn_val qn_relu_at(qn_place at, qn_val x) {
 
 /* log(1 + e^x) as max(x, 0) + log1p(e^-|x|), where both pieces are those of the same side of 0. */
 qn_val qn_softplus_at(qn_place at, qn_val x) {
+  if (!fits(at, "softplus", x, NULL))
+    return QN_NULL_VAL;
   qn_val zero = qn_like_at(at, x, 0);
   qn_val positive = qn_compare_at(at, x, zero, QN_CMP_GT, QN_CMP_DEFAULT);
   qn_val linear = qn_select_at(at, positive, x, zero);
@@ -43,6 +59,8 @@ static qn_val drop_axes(qn_place at, qn_val kept, int axes_count, const int64_t 
 }
 
 qn_val qn_logsumexp_at(qn_place at, qn_val x, int axes_count, const int64_t *axes, bool keepdims) {
+  if (!fits(at, "logsumexp", x, NULL))
+    return QN_NULL_VAL;
   qn_val m = shift_of(at, x, axes_count, axes);
   m = qn_select_at(at, qn_is_finite_at(at, m), m, qn_like_at(at, m, 0));
   qn_val e = qn_exponential_at(at, qn_subtract_at(at, x, m));
@@ -55,12 +73,16 @@ qn_val qn_logsumexp_at(qn_place at, qn_val x, int axes_count, const int64_t *axe
 }
 
 qn_val qn_log_softmax_at(qn_place at, qn_val x, int64_t axis) {
+  if (!fits(at, "log_softmax", x, &axis))
+    return QN_NULL_VAL;
   qn_val shifted = qn_subtract_at(at, x, shift_of(at, x, 1, &axis));
   qn_val s = qn_reduce_op_at(at, qn_exponential_at(at, shifted), QN_OP_ADD, 1, &axis, true);
   return qn_subtract_at(at, shifted, qn_log_at(at, s));
 }
 
 qn_val qn_softmax_at(qn_place at, qn_val x, int64_t axis) {
+  if (!fits(at, "softmax", x, &axis))
+    return QN_NULL_VAL;
   qn_val e = qn_exponential_at(at, qn_subtract_at(at, x, shift_of(at, x, 1, &axis)));
   return qn_divide_at(at, e, qn_reduce_op_at(at, e, QN_OP_ADD, 1, &axis, true));
 }
@@ -169,7 +191,7 @@ qn_val qn_arg_at(qn_place at, qn_val x, int64_t axis, bool largest) {
     return QN_NULL_VAL;
   const qn_type *t = qn_val_type(x);
   if (axis < -t->rank || axis >= t->rank)
-    return qn_graph_fail(g, at, QN_INVALID, "%s: axis %lld of %s", name, (long long)axis, qn_type_str(t));
+    return qn_graph_fail(g, at, QN_INVALID, "%s: axis %lld is out of range for %s", name, (long long)axis, qn_type_str(t));
   axis += axis < 0 ? t->rank : 0;
   if (t->dims[axis] == 0 || qn_dtype_is_complex(t->dtype))
     return qn_graph_fail(g, at, QN_INVALID, "%s: operand is %s, expected ordered elements along axis %lld", name,
