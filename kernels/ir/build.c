@@ -53,7 +53,7 @@ qn_sval qn_kb_fail(qn_kbuild *b, const char *format, ...) {
   return none;
 }
 
-qn_sval qn_kb_push(qn_kbuild *b, const qn_kinst *in) {
+static qn_sval push(qn_kbuild *b, const qn_kinst *in) {
   qn_kernel *k = b->kernel;
   kstate *st = kb_state(b);
   if (k->failed)
@@ -73,7 +73,7 @@ qn_sval qn_kb_pure(qn_kbuild *b, const qn_kinst *in) {
   uint32_t id = qn_vn_find(&st->vn, b->kernel, in);
   if (id)
     return (qn_sval){id};
-  qn_sval v = qn_kb_push(b, in);
+  qn_sval v = push(b, in);
   if (v.id && !qn_vn_add(&st->vn, b->kernel, v.id))
     b->kernel->failed = true;
   return v;
@@ -318,7 +318,7 @@ qn_sval qn_kb_var(qn_kbuild *b, qn_sval init) {
     return none;
   qn_kinst in = make(QN_K_VAR, (qn_dtype)kb_inst(b, init.id)->dtype, kb_inst(b, init.id)->lanes);
   in.a = init.id;
-  return qn_kb_push(b, &in);
+  return push(b, &in);
 }
 
 qn_sval qn_kb_get(qn_kbuild *b, qn_sval var) {
@@ -326,7 +326,7 @@ qn_sval qn_kb_get(qn_kbuild *b, qn_sval var) {
     return qn_kb_fail(b, "get: operand %u is not a variable", var.id);
   qn_kinst in = make(QN_K_GET, (qn_dtype)kb_inst(b, var.id)->dtype, kb_inst(b, var.id)->lanes);
   in.a = var.id;
-  return qn_kb_push(b, &in);
+  return push(b, &in);
 }
 
 void qn_kb_set(qn_kbuild *b, qn_sval var, qn_sval value) {
@@ -339,14 +339,14 @@ void qn_kb_set(qn_kbuild *b, qn_sval var, qn_sval value) {
   value = qn_kb_splat(b, value, kb_inst(b, var.id)->lanes);
   qn_kinst in = {.kop = QN_K_SET, .a = var.id, .b = value.id};
   if (value.id)
-    qn_kb_push(b, &in);
+    push(b, &in);
 }
 
 qn_sval qn_kb_array(qn_kbuild *b, qn_dtype t, uint32_t elements, bool local) {
   qn_kinst in = make(QN_K_ARRAY, t, 1);
   in.imm = elements;
   in.aux = local;
-  return qn_kb_push(b, &in);
+  return push(b, &in);
 }
 
 qn_sval qn_kb_aload(qn_kbuild *b, qn_sval array, qn_sval index, uint32_t lanes) {
@@ -357,7 +357,7 @@ qn_sval qn_kb_aload(qn_kbuild *b, qn_sval array, qn_sval index, uint32_t lanes) 
   qn_kinst in = make(QN_K_ALOAD, (qn_dtype)kb_inst(b, array.id)->dtype, lanes);
   in.a = array.id;
   in.b = index.id;
-  return qn_kb_push(b, &in);
+  return push(b, &in);
 }
 
 void qn_kb_astore(qn_kbuild *b, qn_sval array, qn_sval index, qn_sval value) {
@@ -367,7 +367,7 @@ void qn_kb_astore(qn_kbuild *b, qn_sval array, qn_sval index, qn_sval value) {
   }
   qn_kinst in = {.kop = QN_K_ASTORE, .a = array.id, .b = index.id, .c = value.id};
   if (check(b, index, "astore") && check(b, value, "astore"))
-    qn_kb_push(b, &in);
+    push(b, &in);
 }
 
 /* ---- memory ---- */
@@ -402,7 +402,7 @@ static qn_sval read_memory(qn_kbuild *b, qn_kop op, uint32_t buffer, qn_sval ind
   in.aux = buffer;
   in.b = index.id;
   in.c = mask.id;
-  return qn_kinst_mergeable(b->kernel, &in) ? qn_kb_pure(b, &in) : qn_kb_push(b, &in);
+  return qn_kinst_mergeable(b->kernel, &in) ? qn_kb_pure(b, &in) : push(b, &in);
 }
 
 qn_sval qn_kb_load(qn_kbuild *b, uint32_t buffer, qn_sval index, uint32_t lanes, qn_sval mask) {
@@ -424,7 +424,7 @@ static void write_memory(qn_kbuild *b, qn_kop op, uint32_t buffer, qn_sval index
       mask = qn_kb_splat(b, mask, qn_kb_lanes(b, index));
   }
   qn_kinst in = {.kop = (uint8_t)op, .aux = buffer, .b = index.id, .c = value.id, .d = mask.id};
-  qn_kb_push(b, &in);
+  push(b, &in);
 }
 
 void qn_kb_store(qn_kbuild *b, uint32_t buffer, qn_sval index, qn_sval value, qn_sval mask) {
@@ -484,7 +484,7 @@ qn_sval qn_kb_loop(qn_kbuild *b, qn_sval begin, qn_sval end, uint64_t step, bool
   in.b = end.id;
   in.imm = step;
   in.aux = no_unroll;
-  qn_sval v = qn_kb_push(b, &in);
+  qn_sval v = push(b, &in);
   scope_open(b, SCOPE_LOOP);
   return v;
 }
@@ -497,7 +497,7 @@ void qn_kb_if(qn_kbuild *b, qn_sval cond) {
     return;
   }
   qn_kinst in = {.kop = QN_K_IF, .a = cond.id};
-  qn_kb_push(b, &in);
+  push(b, &in);
   scope_open(b, SCOPE_IF);
 }
 
@@ -513,11 +513,11 @@ void qn_kb_else(qn_kbuild *b) {
     qn_sval no = qs_bits(&b->sink, QN_BOOL, 0);
     qn_kinst in = {.kop = QN_K_IF, .a = no.id};
     if (no.id)
-      qn_kb_push(b, &in);
+      push(b, &in);
     sc->mark = st->vn.count;
   } else {
     qn_kinst in = {.kop = QN_K_ELSE};
-    qn_kb_push(b, &in);
+    push(b, &in);
   }
   sc->kind = SCOPE_ELSE;
 }
@@ -533,10 +533,10 @@ void qn_kb_close(qn_kbuild *b) {
     return; /* its values are values of the enclosing scope */
   qn_vn_pop(&st->vn, sc.mark);
   qn_kinst in = {.kop = QN_K_END};
-  qn_kb_push(b, &in);
+  push(b, &in);
 }
 
 void qn_kb_barrier(qn_kbuild *b) {
   qn_kinst in = {.kop = QN_K_BARRIER};
-  qn_kb_push(b, &in);
+  push(b, &in);
 }

@@ -57,7 +57,6 @@ typedef struct kstate {
 static inline kstate *kb_state(const qn_kbuild *b) { return (kstate *)b->scopes; }
 static inline const qn_kinst *kb_inst(const qn_kbuild *b, uint32_t id) { return &b->kernel->insts[id]; }
 
-qn_sval qn_kb_push(qn_kbuild *b, const qn_kinst *in); /* appends */
 qn_sval qn_kb_pure(qn_kbuild *b, const qn_kinst *in); /* reuses an equal one, else appends */
 qn_sval qn_kb_fail(qn_kbuild *b, const char *format, ...)
     QN_PRINTF(2, 3);                                                   /* records the first misuse; the null value */

@@ -40,7 +40,7 @@ qn_dtype qn_legal_held(const legalizer *l, qn_dtype t) {
   }
 }
 
-uint32_t qn_legal_parts(const legalizer *l, uint32_t lanes) { return lanes > l->max_lanes ? lanes / l->max_lanes : 1; }
+static uint32_t parts_of(const legalizer *l, uint32_t lanes) { return lanes > l->max_lanes ? lanes / l->max_lanes : 1; }
 
 void qn_legal_fail(legalizer *l, qn_status st) {
   if (l->st == QN_OK)
@@ -78,7 +78,7 @@ static void lower_scalar(legalizer *l, uint32_t i, const qn_kinst *in) {
   }
   qn_dtype operand = type_of(l, op == QN_S_SELECT ? in->b : in->a);
   int arity = qn_sop_arity(op);
-  uint32_t parts = qn_legal_parts(l, in->lanes);
+  uint32_t parts = parts_of(l, in->lanes);
   for (uint32_t p = 0; p < parts; ++p) {
     lword x[3] = {{{none, none}}, {{none, none}}, {{none, none}}};
     for (int o = 0; o < arity; ++o)
@@ -101,7 +101,7 @@ static void lower_leaf(legalizer *l, uint32_t i, const qn_kinst *in) {
 static void lower_iota(legalizer *l, uint32_t i, const qn_kinst *in) {
   (void)i;
   uint32_t n = part_lanes(l, in->lanes);
-  for (uint32_t p = 0; p < qn_legal_parts(l, in->lanes); ++p)
+  for (uint32_t p = 0; p < parts_of(l, in->lanes); ++p)
     put(l, (lword){{qs_add(l->s, qn_kb_iota(&l->b, n), qs_bits(l->s, QN_I32, p * n)), none}});
 }
 
@@ -110,7 +110,7 @@ static void lower_splat(legalizer *l, uint32_t i, const qn_kinst *in) {
   lword x = part_of(l, in->a, 0), y = {{none, none}};
   for (unsigned w = 0; w < words_of(l, (qn_dtype)in->dtype); ++w)
     y.w[w] = qn_kb_splat(&l->b, x.w[w], part_lanes(l, in->lanes));
-  for (uint32_t p = 0; p < qn_legal_parts(l, in->lanes); ++p)
+  for (uint32_t p = 0; p < parts_of(l, in->lanes); ++p)
     put(l, y);
 }
 
@@ -126,7 +126,7 @@ static void lower_extract(legalizer *l, uint32_t i, const qn_kinst *in) {
 static void lower_half(legalizer *l, uint32_t i, const qn_kinst *in) {
   (void)i;
   bool high = in->kop == QN_K_HIGH;
-  uint32_t source = qn_legal_parts(l, 2u * in->lanes), parts = qn_legal_parts(l, in->lanes);
+  uint32_t source = parts_of(l, 2u * in->lanes), parts = parts_of(l, in->lanes);
   for (uint32_t p = 0; p < parts; ++p) {
     if (source > 1) { /* whole parts */
       put(l, part_of(l, in->a, high ? source / 2 + p : p));
@@ -141,14 +141,14 @@ static void lower_half(legalizer *l, uint32_t i, const qn_kinst *in) {
 
 static void lower_join(legalizer *l, uint32_t i, const qn_kinst *in) {
   (void)i;
-  if (qn_legal_parts(l, in->lanes) == 1) {
+  if (parts_of(l, in->lanes) == 1) {
     lword x = part_of(l, in->a, 0), y = part_of(l, in->b, 0), z = {{none, none}};
     for (unsigned w = 0; w < words_of(l, (qn_dtype)in->dtype); ++w)
       z.w[w] = qn_kb_join(&l->b, x.w[w], y.w[w]);
     put(l, z);
     return;
   }
-  uint32_t each = qn_legal_parts(l, in->lanes / 2u);
+  uint32_t each = parts_of(l, in->lanes / 2u);
   for (uint32_t p = 0; p < each; ++p)
     put(l, part_of(l, in->a, p));
   for (uint32_t p = 0; p < each; ++p)
@@ -159,7 +159,7 @@ static void lower_join(legalizer *l, uint32_t i, const qn_kinst *in) {
 
 static void lower_var(legalizer *l, uint32_t i, const qn_kinst *in) {
   (void)i;
-  for (uint32_t p = 0; p < qn_legal_parts(l, in->lanes); ++p) {
+  for (uint32_t p = 0; p < parts_of(l, in->lanes); ++p) {
     lword x = part_of(l, in->a, p), y = {{none, none}};
     for (unsigned w = 0; w < words_of(l, (qn_dtype)in->dtype); ++w)
       y.w[w] = in->kop == QN_K_VAR ? qn_kb_var(&l->b, x.w[w]) : qn_kb_get(&l->b, x.w[w]);
@@ -170,7 +170,7 @@ static void lower_var(legalizer *l, uint32_t i, const qn_kinst *in) {
 static void lower_set(legalizer *l, uint32_t i, const qn_kinst *in) {
   (void)i;
   const qn_kinst *var = inst(l, in->a);
-  for (uint32_t p = 0; p < qn_legal_parts(l, var->lanes); ++p)
+  for (uint32_t p = 0; p < parts_of(l, var->lanes); ++p)
     for (unsigned w = 0; w < words_of(l, (qn_dtype)var->dtype); ++w)
       qn_kb_set(&l->b, part_of(l, in->a, p).w[w], part_of(l, in->b, p).w[w]);
 }
@@ -195,7 +195,7 @@ static void lower_aload(legalizer *l, uint32_t i, const qn_kinst *in) {
   (void)i;
   lword array = part_of(l, in->a, 0);
   uint32_t n = part_lanes(l, in->lanes);
-  for (uint32_t p = 0; p < qn_legal_parts(l, in->lanes); ++p) {
+  for (uint32_t p = 0; p < parts_of(l, in->lanes); ++p) {
     lword y = {{none, none}};
     for (unsigned w = 0; w < words_of(l, (qn_dtype)in->dtype); ++w)
       y.w[w] = qn_kb_aload(&l->b, array.w[w], index_plus(l, index_part(l, in->b, 0), p * n), n);
@@ -208,7 +208,7 @@ static void lower_astore(legalizer *l, uint32_t i, const qn_kinst *in) {
   lword array = part_of(l, in->a, 0);
   const qn_kinst *value = inst(l, in->c);
   uint32_t n = part_lanes(l, value->lanes);
-  for (uint32_t p = 0; p < qn_legal_parts(l, value->lanes); ++p)
+  for (uint32_t p = 0; p < parts_of(l, value->lanes); ++p)
     for (unsigned w = 0; w < words_of(l, (qn_dtype)value->dtype); ++w)
       qn_kb_astore(&l->b, array.w[w], index_plus(l, index_part(l, in->b, 0), p * n), part_of(l, in->c, p).w[w]);
 }
@@ -219,7 +219,7 @@ static void lower_read(legalizer *l, uint32_t i, const qn_kinst *in) {
   (void)i;
   bool gather = in->kop == QN_K_GATHER;
   uint32_t n = part_lanes(l, in->lanes);
-  for (uint32_t p = 0; p < qn_legal_parts(l, in->lanes); ++p) {
+  for (uint32_t p = 0; p < parts_of(l, in->lanes); ++p) {
     qn_sval index = gather ? index_part(l, in->b, p) : index_plus(l, index_part(l, in->b, 0), p * n);
     qn_sval mask = in->c ? part_of(l, in->c, gather ? p : 0).w[0] : none;
     put(l, qn_legal_load(l, in->aux, index, n, mask, gather));
@@ -230,7 +230,7 @@ static void lower_write(legalizer *l, uint32_t i, const qn_kinst *in) {
   (void)i;
   bool scatter = in->kop == QN_K_SCATTER;
   uint32_t lanes = inst(l, in->c)->lanes, n = part_lanes(l, lanes);
-  for (uint32_t p = 0; p < qn_legal_parts(l, lanes); ++p) {
+  for (uint32_t p = 0; p < parts_of(l, lanes); ++p) {
     qn_sval index = scatter ? index_part(l, in->b, p) : index_plus(l, index_part(l, in->b, 0), p * n);
     qn_sval mask = in->d ? part_of(l, in->d, scatter ? p : 0).w[0] : none;
     qn_legal_store(l, in->aux, index, part_of(l, in->c, p), n, mask, scatter);

@@ -45,12 +45,10 @@ typedef struct legalizer {
 
 hold_kind qn_legal_hold(const legalizer *l, qn_dtype t);
 qn_dtype qn_legal_held(const legalizer *l, qn_dtype t); /* dtype of a word */
-uint32_t qn_legal_parts(const legalizer *l, uint32_t lanes);
 void qn_legal_fail(legalizer *l, qn_status st);
 
 /* One part of a scalar operation. */
 lword qn_legal_scalar(legalizer *l, qn_sop op, qn_dtype result, qn_dtype operand, const lword *in);
-lword qn_legal_convert(legalizer *l, qn_dtype to, qn_dtype from, lword x);
 lword qn_legal_const(legalizer *l, qn_dtype t, uint64_t bits);
 /* Between a value as held and its bits in a u32 (dtypes of at most 32 bits). */
 qn_sval qn_legal_to_bits(legalizer *l, qn_dtype t, qn_sval v);

@@ -242,7 +242,7 @@ static lword to_narrow(legalizer *l, qn_dtype to, qn_dtype from, lword x) {
   return one_word(renormalize(l, to, qs_convert(s, held, v)));
 }
 
-lword qn_legal_convert(legalizer *l, qn_dtype to, qn_dtype from, lword x) {
+static lword convert_word(legalizer *l, qn_dtype to, qn_dtype from, lword x) {
   qn_sink *s = l->s;
   hold_kind f = qn_legal_hold(l, from), t = qn_legal_hold(l, to);
   if (to == from || (f == HOLD_SAME && t == HOLD_SAME))
@@ -288,7 +288,7 @@ static lword bitcast(legalizer *l, qn_dtype to, qn_dtype from, lword x) {
 lword qn_legal_scalar(legalizer *l, qn_sop op, qn_dtype result, qn_dtype operand, const lword *in) {
   hold_kind hold = qn_legal_hold(l, operand);
   if (op == QN_S_CONVERT)
-    return qn_legal_convert(l, result, operand, in[0]);
+    return convert_word(l, result, operand, in[0]);
   if (op == QN_S_BITCAST)
     return bitcast(l, result, operand, in[0]);
   if (op == QN_S_SELECT) {

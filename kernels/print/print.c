@@ -19,7 +19,7 @@ void qn_print_line(printer *p, const char *format, ...) {
   qn_text_puts(p->out, "\n");
 }
 
-words qn_print_name(uint32_t id) {
+static words name_of(uint32_t id) {
   words w;
   snprintf(w.s, sizeof w.s, "v%u", id);
   return w;
@@ -41,7 +41,7 @@ words qn_print_operand(const printer *p, uint32_t id) {
     return word("group");
   if (in->kop == QN_K_ITEM)
     return word("item");
-  return qn_print_name(id);
+  return name_of(id);
 }
 
 words qn_print_lane(const printer *p, uint32_t id, uint32_t lane) {
@@ -114,11 +114,6 @@ bool qn_print_aligned(const printer *p, uint32_t i, uint32_t index, uint32_t lan
 
 /* ---- templates ---- */
 
-static qn_dtype unsigned_of(qn_dtype t) {
-  static const qn_dtype by_size[9] = {[1] = QN_U8, [2] = QN_U16, [4] = QN_U32, [8] = QN_U64};
-  return by_size[qn_dtype_size(t)];
-}
-
 static qn_dtype signed_of(qn_dtype t) {
   static const qn_dtype by_size[9] = {[1] = QN_I8, [2] = QN_I16, [4] = QN_I32, [8] = QN_I64};
   return by_size[qn_dtype_size(t)];
@@ -140,7 +135,7 @@ static void expand_narrowed(printer *p, const qn_kinst *in) {
     qn_text_add(p->out, "convert_int%u", in->lanes);
 }
 
-void qn_print_expand(printer *p, const char *t, const qn_kinst *in) {
+static void expand(printer *p, const char *t, const qn_kinst *in) {
   qn_dtype dtype = (qn_dtype)in->dtype;
   const uint32_t operands[3] = {in->a, in->b, in->c};
   for (; *t; ++t) {
@@ -153,7 +148,7 @@ void qn_print_expand(printer *p, const char *t, const qn_kinst *in) {
       qn_text_puts(p->out, p->d->type(dtype, in->lanes).s);
       break;
     case 'U':
-      qn_text_puts(p->out, p->d->type(unsigned_of(dtype), in->lanes).s);
+      qn_text_puts(p->out, p->d->type(qn_dtype_unsigned(dtype), in->lanes).s);
       break;
     case 'W':
       qn_text_puts(p->out, p->d->type(qn_dtype_size(dtype) == 8 ? QN_U64 : QN_U32, 1).s);
@@ -216,7 +211,7 @@ static void declare(printer *p, uint32_t i, const char *qualifier) {
 static void define(printer *p, uint32_t i, const char *qualifier, const char *t) {
   declare(p, i, qualifier);
   qn_text_puts(p->out, " = ");
-  qn_print_expand(p, t, print_inst(p, i));
+  expand(p, t, print_inst(p, i));
   qn_text_puts(p->out, ";\n");
 }
 
@@ -255,7 +250,7 @@ static void print_iota(printer *p, uint32_t i) {
   declare(p, i, p->d->constant);
   qn_text_puts(p->out, " = ");
   qn_kinst head = *in;
-  qn_print_expand(p, p->d->splat[0] == '(' ? "($T)(" : "$T(", &head);
+  expand(p, p->d->splat[0] == '(' ? "($T)(" : "$T(", &head);
   for (uint32_t l = 0; l < in->lanes; ++l)
     qn_text_add(p->out, "%s%u", l ? ", " : "", l);
   qn_text_puts(p->out, ");\n");
@@ -288,7 +283,7 @@ static void print_load(printer *p, uint32_t i) {
   qn_text_puts(p->out, " = ");
   words z = p->d->literal((qn_dtype)in->dtype, 0);
   if (in->lanes > 1) {
-    qn_print_expand(p, p->d->splat[0] == '(' ? "($T)" : "$T", &zero);
+    expand(p, p->d->splat[0] == '(' ? "($T)" : "$T", &zero);
     qn_text_add(p->out, "(%s);\n", z.s);
   } else {
     qn_text_add(p->out, "%s;\n", z.s);

@@ -50,9 +50,7 @@ struct qn_dialect {
 };
 
 words qn_print_operand(const printer *p, uint32_t id);
-words qn_print_name(uint32_t id);
 words qn_print_lane(const printer *p, uint32_t id, uint32_t lane); /* a lane of an operand; scalars are their own */
-void qn_print_expand(printer *p, const char *template_text, const qn_kinst *in);
 void qn_print_indent(printer *p);
 void qn_print_line(printer *p, const char *format, ...) QN_PRINTF(2, 3);
 bool qn_print_aligned(const printer *p, uint32_t i, uint32_t index, uint32_t lanes); /* LOAD and STORE */

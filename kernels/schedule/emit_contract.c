@@ -25,13 +25,6 @@ typedef struct contract {
   uint32_t lanes, tile_rows, vectors, unroll; /* unroll: k steps whose left elements come in one load */
 } contract;
 
-static bool in_dims(const qn_dims *d, int x) {
-  for (int i = 0; i < d->n; i++)
-    if (d->d[i] == x)
-      return true;
-  return false;
-}
-
 static void listed_axes(const qn_type *t, const qn_dims *d, axes *out) {
   memset(out, 0, sizeof *out);
   for (int i = 0; i < d->n; i++) {
@@ -43,7 +36,7 @@ static void listed_axes(const qn_type *t, const qn_dims *d, axes *out) {
 static void free_axes(const qn_type *t, const qn_dims *a, const qn_dims *b, axes *out) {
   memset(out, 0, sizeof *out);
   for (int i = 0; i < t->rank; i++)
-    if (!in_dims(a, i) && !in_dims(b, i)) {
+    if (!qn_dims_has(a, i) && !qn_dims_has(b, i)) {
       out->axis[out->count++] = i;
       out->shape.dims[out->shape.rank++] = t->dims[i];
     }
@@ -317,7 +310,7 @@ static void looped_epilogue(qn_emit *e, tile *t, qn_sval m0, qn_sval n0) {
 }
 
 static qn_dtype wide_dtype(const qn_emit *e, const contract *c) {
-  qn_dtype in = qn_emit_wide(c->lhs->dtype), out = qn_emit_wide(qn_graph_type(e->s->g, c->n->first_result)->dtype);
+  qn_dtype in = qn_dtype_wide(c->lhs->dtype), out = qn_dtype_wide(qn_graph_type(e->s->g, c->n->first_result)->dtype);
   return qn_dtype_size(out) >= qn_dtype_size(in) ? out : in;
 }
 

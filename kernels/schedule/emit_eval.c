@@ -20,14 +20,10 @@ qn_sval qn_emit_and(qn_emit *e, qn_sval a, qn_sval b) {
   return qs_and(e->k, a, b);
 }
 
-static qn_sval i32(qn_emit *e, int64_t x) { return qs_bits(e->k, QN_I32, (uint64_t)(uint32_t)x); }
-
 qn_sval qn_emit_lane_mask(qn_emit *e, qn_sval base, int64_t limit) {
   qn_ix lane = qn_ix_lanes(e, base, 1, 1);
-  return qs_lt(e->k, qn_ix_value(e, lane), i32(e, limit));
+  return qs_lt(e->k, qn_ix_value(e, lane), qn_emit_i32(e, limit));
 }
-
-qn_dtype qn_emit_wide(qn_dtype t) { return t == QN_F16 || t == QN_BF16 ? QN_F32 : t; }
 
 static const qn_type *type_of(const qn_emit *e, uint32_t v) { return qn_graph_type(e->s->g, v); }
 
@@ -173,10 +169,10 @@ static qn_sval redirect(qn_emit *e, uint32_t value, qn_ix *at, qn_sval mask) {
     return mask;
   bool vector = qn_kb_lanes(e->b, mask) > 1;
   if (!vector && !at->vec.id) {
-    at->base = qs_select(e->k, mask, at->base, i32(e, 0));
+    at->base = qs_select(e->k, mask, at->base, qn_emit_i32(e, 0));
     return (qn_sval){0};
   }
-  qn_sval v = qn_ix_value(e, *at), other = i32(e, 0);
+  qn_sval v = qn_ix_value(e, *at), other = qn_emit_i32(e, 0);
   if (vector && overwrites(e, value)) {
     qn_sval first = qn_kb_lanes(e->b, v) > 1 ? qn_kb_extract(e->b, v, 0) : v;
     other = qs_select(e->k, qn_kb_extract(e->b, mask, 0), first, other);
@@ -243,11 +239,11 @@ static qn_sval elementwise(qn_emit *e, const qn_node *n, qn_dtype result, const 
   if (!def->expand || n->operand_count > 8 || qn_dtype_is_complex(result)) {
     qn_emit_fail(
         e, QN_ERR(QN_UNSUPPORTED, "%s: %s has no kernel form on %s", def->name, qn_dtype_name(result), e->s->caps->id));
-    return i32(e, 0);
+    return qn_emit_i32(e, 0);
   }
   for (int i = 0; i < n->operand_count; i++) {
     qn_dtype t = e->k->dtype(e->k, in[i]);
-    wide[i] = def->native_narrow ? in[i] : qs_convert(e->k, qn_emit_wide(t), in[i]);
+    wide[i] = def->native_narrow ? in[i] : qs_convert(e->k, qn_dtype_wide(t), in[i]);
   }
   qn_sval out = def->expand(e->k, wide, n->attr);
   return qs_convert(e->k, result, out);
@@ -369,9 +365,9 @@ static qn_sval emit_slice(qn_emit *e, const qn_node *n, const qn_type *t, const 
 static qn_sval in_range(qn_emit *e, qn_ix at, int64_t lo, int64_t hi, int64_t least, int64_t most) {
   qn_sval ok = {0}, v = qn_ix_value(e, at);
   if (least < lo)
-    ok = qs_ge(e->k, v, i32(e, lo));
+    ok = qs_ge(e->k, v, qn_emit_i32(e, lo));
   if (most >= hi)
-    ok = qn_emit_and(e, ok, qs_lt(e->k, v, i32(e, hi)));
+    ok = qn_emit_and(e, ok, qs_lt(e->k, v, qn_emit_i32(e, hi)));
   return ok;
 }
 
@@ -389,7 +385,7 @@ static qn_sval emit_pad(qn_emit *e, const qn_node *n, const qn_type *t, const qn
       continue;
     /* The remainder of a negative position doesn't matter: that lane is masked already. */
     qn_sval rest = qn_ix_value(e, qn_ix_mod_const(e, at[i], step));
-    ok = qn_emit_and(e, ok, qs_eq(e->k, rest, i32(e, 0)));
+    ok = qn_emit_and(e, ok, qs_eq(e->k, rest, qn_emit_i32(e, 0)));
     at[i] = qn_ix_div_const(e, at[i], step);
   }
   qn_sval value = qn_emit_value(e, n->operands[1], NULL, (qn_sval){0});
@@ -424,22 +420,17 @@ static qn_sval emit_iota(qn_emit *e, const qn_node *n, const qn_type *t, const q
 
 /* ---- bit casts between widths: the narrow side has one more axis at the end, least significant first ---- */
 
-static qn_dtype unsigned_of(qn_dtype t) {
-  static const qn_dtype by_size[9] = {[1] = QN_U8, [2] = QN_U16, [4] = QN_U32, [8] = QN_U64};
-  return by_size[qn_dtype_size(t)];
-}
-
 static qn_sval emit_bitcast(qn_emit *e, const qn_node *n, const qn_type *t, const qn_ix *idx, qn_sval mask) {
   const qn_type *in = type_of(e, n->operands[0]);
   size_t from = qn_dtype_size(in->dtype), to = qn_dtype_size(t->dtype);
   if (from == to)
     return emit_elementwise(e, n, t, idx, mask);
-  qn_dtype wide = unsigned_of(from > to ? in->dtype : t->dtype);
+  qn_dtype wide = qn_dtype_unsigned(from > to ? in->dtype : t->dtype);
   if (from > to) {
     qn_sval x = qs_bitcast(e->k, wide, qn_emit_value(e, n->operands[0], idx, mask));
-    qn_sval shift = qs_mul(e->k, qn_ix_value(e, idx[t->rank - 1]), i32(e, (int64_t)to * 8));
+    qn_sval shift = qs_mul(e->k, qn_ix_value(e, idx[t->rank - 1]), qn_emit_i32(e, (int64_t)to * 8));
     x = qs_shr(e->k, x, qs_convert(e->k, wide, shift));
-    return qs_bitcast(e->k, t->dtype, qs_convert(e->k, unsigned_of(t->dtype), x));
+    return qs_bitcast(e->k, t->dtype, qs_convert(e->k, qn_dtype_unsigned(t->dtype), x));
   }
   qn_ix at[QN_MAX_RANK];
   for (int i = 0; i < t->rank; i++)
@@ -447,7 +438,7 @@ static qn_sval emit_bitcast(qn_emit *e, const qn_node *n, const qn_type *t, cons
   qn_sval out = {0};
   for (size_t j = 0; j < to / from; j++) {
     at[t->rank] = qn_ix_const(e, (int64_t)j);
-    qn_sval x = qs_bitcast(e->k, unsigned_of(in->dtype), qn_emit_value(e, n->operands[0], at, mask));
+    qn_sval x = qs_bitcast(e->k, qn_dtype_unsigned(in->dtype), qn_emit_value(e, n->operands[0], at, mask));
     x = qs_convert(e->k, wide, x);
     x = j ? qs_shl(e->k, x, qs_bits(e->k, wide, j * from * 8)) : x;
     out = out.id ? qs_or(e->k, out, x) : x;
@@ -459,7 +450,7 @@ static qn_sval emit_bitcast(qn_emit *e, const qn_node *n, const qn_type *t, cons
 
 static qn_sval start_index(qn_emit *e, qn_sval raw, int64_t most) {
   qn_sval v = qn_expand_convert(e->k, QN_I32, raw);
-  qn_sval in[3] = {i32(e, 0), v, i32(e, most)};
+  qn_sval in[3] = {qn_emit_i32(e, 0), v, qn_emit_i32(e, most)};
   return qn_expand_clamp(e->k, in, NULL);
 }
 
@@ -488,13 +479,6 @@ static qn_sval emit_dynamic_update(qn_emit *e, const qn_node *n, const qn_type *
   return inside.id ? qs_select(e->k, inside, x, qn_emit_value(e, n->operands[0], idx, mask)) : x;
 }
 
-static bool has(const qn_dims *d, int64_t x) {
-  for (int i = 0; i < d->n; i++)
-    if (d->d[i] == x)
-      return true;
-  return false;
-}
-
 static qn_sval emit_gather(qn_emit *e, const qn_node *n, const qn_type *t, const qn_ix *idx, qn_sval mask) {
   const qn_attr_gather *a = n->attr;
   const qn_type *in = type_of(e, n->operands[0]), *st = type_of(e, n->operands[1]);
@@ -502,14 +486,14 @@ static qn_sval emit_gather(qn_emit *e, const qn_node *n, const qn_type *t, const
   int axis = 0;
   for (int i = 0; i < t->rank;
        i++) { /* batch axes of the result, in order, index the start array around the vector axis */
-    if (has(&a->offset_dims, i))
+    if (qn_dims_has(&a->offset_dims, i))
       continue;
     axis += axis == a->index_vector_dim;
     where[axis++] = idx[i];
   }
   int offset = 0;
   for (int i = 0; i < in->rank; i++) {
-    bool gone = has(&a->collapsed_slice_dims, i) || has(&a->operand_batching_dims, i);
+    bool gone = qn_dims_has(&a->collapsed_slice_dims, i) || qn_dims_has(&a->operand_batching_dims, i);
     at[i] = gone ? qn_ix_const(e, 0) : idx[a->offset_dims.d[offset++]];
   }
   for (int c = 0; c < a->start_index_map.n; c++) {

@@ -46,28 +46,26 @@ void qn_emit_close(qn_emit *e, size_t mark) {
   qn_kb_close(e->b);
 }
 
-static qn_sval i32(qn_emit *e, int64_t x) { return qs_bits(e->k, QN_I32, (uint64_t)(uint32_t)x); }
-
 static bool divides(const emit_slots *s) { return s->count % (s->per_item * s->items) == 0; }
 
 qn_sval qn_emit_slots_open(qn_emit *e, const emit_slots *s) {
   if (s->items == 1) {
     if (s->per_item == 1)
       return e->group;
-    qn_sval begin = qs_mul(e->k, e->group, i32(e, s->per_item));
-    qn_sval end = qs_add(e->k, begin, i32(e, s->per_item));
+    qn_sval begin = qs_mul(e->k, e->group, qn_emit_i32(e, s->per_item));
+    qn_sval end = qs_add(e->k, begin, qn_emit_i32(e, s->per_item));
     if (!divides(s))
-      end = qs_select(e->k, qs_lt(e->k, end, i32(e, s->count)), end, i32(e, s->count));
+      end = qs_select(e->k, qs_lt(e->k, end, qn_emit_i32(e, s->count)), end, qn_emit_i32(e, s->count));
     return qn_kb_loop(e->b, begin, end, 1, true);
   }
   qn_sval item = qs_bitcast(e->k, QN_I32, qn_kb_item(e->b));
-  qn_sval first = qs_mul(e->k, e->group, i32(e, s->per_item));
+  qn_sval first = qs_mul(e->k, e->group, qn_emit_i32(e, s->per_item));
   qn_sval t = first;
   if (s->per_item > 1)
-    t = qs_add(e->k, first, qn_kb_loop(e->b, i32(e, 0), i32(e, s->per_item), 1, true));
-  qn_sval slot = qs_add(e->k, qs_mul(e->k, t, i32(e, s->items)), item);
+    t = qs_add(e->k, first, qn_kb_loop(e->b, qn_emit_i32(e, 0), qn_emit_i32(e, s->per_item), 1, true));
+  qn_sval slot = qs_add(e->k, qs_mul(e->k, t, qn_emit_i32(e, s->items)), item);
   if (!divides(s))
-    qn_kb_if(e->b, qs_lt(e->k, slot, i32(e, s->count)));
+    qn_kb_if(e->b, qs_lt(e->k, slot, qn_emit_i32(e, s->count)));
   return slot;
 }
 

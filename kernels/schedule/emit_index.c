@@ -2,8 +2,6 @@
  * 2^31 elements and more. */
 #include "schedule.h"
 
-static qn_sval i32(qn_emit *e, int64_t x) { return qs_bits(e->k, QN_I32, (uint64_t)(uint32_t)x); }
-
 static int64_t gcd(int64_t a, int64_t b) {
   a = a < 0 ? -a : a;
   b = b < 0 ? -b : b;
@@ -15,7 +13,7 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a;
 }
 
-qn_ix qn_ix_const(qn_emit *e, int64_t x) { return (qn_ix){i32(e, x), 0, x, {0}}; }
+qn_ix qn_ix_const(qn_emit *e, int64_t x) { return (qn_ix){qn_emit_i32(e, x), 0, x, {0}}; }
 
 qn_ix qn_ix_scalar(qn_emit *e, qn_sval v, int64_t divisor) {
   (void)e;
@@ -40,7 +38,7 @@ static qn_sval as_vector(qn_emit *e, qn_ix a) {
   qn_sval base = qn_kb_splat(e->b, a.base, e->lanes);
   if (!a.stride)
     return base;
-  qn_sval lane = qs_mul(e->k, qn_kb_iota(e->b, e->lanes), qn_kb_splat(e->b, i32(e, a.stride), e->lanes));
+  qn_sval lane = qs_mul(e->k, qn_kb_iota(e->b, e->lanes), qn_kb_splat(e->b, qn_emit_i32(e, a.stride), e->lanes));
   return qs_add(e->k, base, lane);
 }
 
@@ -68,8 +66,8 @@ qn_ix qn_ix_mul_const(qn_emit *e, qn_ix a, int64_t c) {
   if (c == 0)
     return qn_ix_const(e, 0);
   if (is_vector(&a))
-    return (qn_ix){{0}, 0, 1, qs_mul(e->k, a.vec, qn_kb_splat(e->b, i32(e, c), e->lanes))};
-  return (qn_ix){qs_mul(e->k, a.base, i32(e, c)), a.stride * c, a.divisor * c, {0}};
+    return (qn_ix){{0}, 0, 1, qs_mul(e->k, a.vec, qn_kb_splat(e->b, qn_emit_i32(e, c), e->lanes))};
+  return (qn_ix){qs_mul(e->k, a.base, qn_emit_i32(e, c)), a.stride * c, a.divisor * c, {0}};
 }
 
 qn_ix qn_ix_sub_from(qn_emit *e, int64_t c, qn_ix a) { return qn_ix_add_const(e, qn_ix_mul_const(e, a, -1), c); }
@@ -86,26 +84,26 @@ qn_ix qn_ix_div_const(qn_emit *e, qn_ix a, int64_t d) {
   if (d == 1)
     return a;
   if (is_vector(&a))
-    return (qn_ix){{0}, 0, 1, qs_idiv(e->k, a.vec, qn_kb_splat(e->b, i32(e, d), e->lanes))};
+    return (qn_ix){{0}, 0, 1, qs_idiv(e->k, a.vec, qn_kb_splat(e->b, qn_emit_i32(e, d), e->lanes))};
   int64_t divisor = a.divisor % d == 0 ? a.divisor / d : 1;
   if (lanes_stay(e, &a, d))
-    return (qn_ix){qs_idiv(e->k, a.base, i32(e, d)), 0, divisor, {0}};
+    return (qn_ix){qs_idiv(e->k, a.base, qn_emit_i32(e, d)), 0, divisor, {0}};
   if (a.stride > 0 && a.stride % d == 0)
-    return (qn_ix){qs_idiv(e->k, a.base, i32(e, d)), a.stride / d, divisor, {0}};
-  return (qn_ix){{0}, 0, 1, qs_idiv(e->k, as_vector(e, a), qn_kb_splat(e->b, i32(e, d), e->lanes))};
+    return (qn_ix){qs_idiv(e->k, a.base, qn_emit_i32(e, d)), a.stride / d, divisor, {0}};
+  return (qn_ix){{0}, 0, 1, qs_idiv(e->k, as_vector(e, a), qn_kb_splat(e->b, qn_emit_i32(e, d), e->lanes))};
 }
 
 qn_ix qn_ix_mod_const(qn_emit *e, qn_ix a, int64_t d) {
   if (d == 1)
     return qn_ix_const(e, 0);
   if (is_vector(&a))
-    return (qn_ix){{0}, 0, 1, qs_irem(e->k, a.vec, qn_kb_splat(e->b, i32(e, d), e->lanes))};
+    return (qn_ix){{0}, 0, 1, qs_irem(e->k, a.vec, qn_kb_splat(e->b, qn_emit_i32(e, d), e->lanes))};
   int64_t divisor = gcd(a.divisor, d);
   if (lanes_stay(e, &a, d))
-    return (qn_ix){qs_irem(e->k, a.base, i32(e, d)), a.stride, divisor, {0}};
+    return (qn_ix){qs_irem(e->k, a.base, qn_emit_i32(e, d)), a.stride, divisor, {0}};
   if (a.stride > 0 && a.stride % d == 0)
-    return (qn_ix){qs_irem(e->k, a.base, i32(e, d)), 0, divisor, {0}};
-  return (qn_ix){{0}, 0, 1, qs_irem(e->k, as_vector(e, a), qn_kb_splat(e->b, i32(e, d), e->lanes))};
+    return (qn_ix){qs_irem(e->k, a.base, qn_emit_i32(e, d)), 0, divisor, {0}};
+  return (qn_ix){{0}, 0, 1, qs_irem(e->k, as_vector(e, a), qn_kb_splat(e->b, qn_emit_i32(e, d), e->lanes))};
 }
 
 /* Unit axes aside, is this tuple the one that the origin's linear index was taken apart into, over the same shape? */

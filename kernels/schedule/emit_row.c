@@ -3,6 +3,7 @@
  *
  * The order of a sum is a function of the shape alone (docs/numerics.md). If the minor-most axis is reduced and has 16 elements or more, sixteen
  * lanes take its elements in turn and are then folded by halves; otherwise elements are folded one after the other, and lanes run along results. */
+#include "lower.h"
 #include "schedule.h"
 
 #include <math.h>
@@ -53,20 +54,6 @@ emit_slots qn_row_slots(const qn_schedule *s, const sched_part *p) {
 }
 
 /* ---- bodies ---- */
-
-/* The operation if the body is just op(acc, x). */
-static qn_op simple_body(const qn_graph *body) {
-  if (qn_graph_param_count(body) != 2 || qn_graph_result_count(body) != 1)
-    return QN_OP_NONE;
-  uint32_t r = qn_graph_result(body, 0);
-  const qn_node *n = qn_graph_def(body, r);
-  static const qn_op ops[] = {QN_OP_ADD, QN_OP_MULTIPLY, QN_OP_MAXIMUM, QN_OP_MINIMUM, QN_OP_AND, QN_OP_OR, QN_OP_XOR};
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    if (n->op == ops[i] && n->operand_count == 2 && n->operands[0] == qn_graph_param_at(body, 0) &&
-        n->operands[1] == qn_graph_param_at(body, 1))
-      return n->op;
-  return QN_OP_NONE;
-}
 
 /* x with op(identity, x) == x for every x, the sign of zero included. */
 static qn_sval identity(qn_emit *e, qn_op op, qn_dtype t) {
@@ -120,14 +107,14 @@ static void accumulator_describe(qn_emit *e, accumulator *a, uint32_t node) {
   memset(a, 0, sizeof *a);
   a->node = node;
   a->count = n->operand_count / 2;
-  a->simple = a->count == 1 ? simple_body(n->regions[0]) : QN_OP_NONE;
+  a->simple = a->count == 1 ? qn_simple_body(n->regions[0]) : QN_OP_NONE;
   if (a->count > 8) {
     qn_emit_fail(e, QN_ERR(QN_UNSUPPORTED, "reduce: %d operands, at most 8 are supported", a->count));
     a->count = 8;
   }
   for (int i = 0; i < a->count; i++) {
     qn_dtype t = qn_graph_type(e->s->g, n->operands[i])->dtype;
-    a->dtype[i] = a->simple != QN_OP_NONE ? qn_emit_wide(t) : t;
+    a->dtype[i] = a->simple != QN_OP_NONE ? qn_dtype_wide(t) : t;
   }
 }
 

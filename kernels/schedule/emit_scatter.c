@@ -16,15 +16,6 @@ emit_slots qn_scatter_slots(const qn_schedule *s, const sched_part *p) {
   return qn_emit_slots(s->caps, (n + range - 1) / range, 1e6);
 }
 
-static qn_sval i32(qn_emit *e, int64_t x) { return qs_const(e->k, QN_I32, (double)x); }
-
-static bool has(const qn_dims *d, int64_t x) {
-  for (int i = 0; i < d->n; i++)
-    if (d->d[i] == x)
-      return true;
-  return false;
-}
-
 /* Index of the operand that update element `up` goes to, and whether its whole window fits. */
 static qn_sval target(qn_emit *e, const qn_node *n, const qn_attr_scatter *a, const qn_ix *up, qn_ix *at) {
   const qn_type *in = qn_graph_type(e->s->g, n->operands[0]), *st = qn_graph_type(e->s->g, n->operands[1]);
@@ -32,14 +23,14 @@ static qn_sval target(qn_emit *e, const qn_node *n, const qn_attr_scatter *a, co
   qn_ix where[QN_MAX_RANK];
   int axis = 0, window = 0;
   for (int i = 0; i < ut->rank; i++) {
-    if (has(&a->update_window_dims, i))
+    if (qn_dims_has(&a->update_window_dims, i))
       continue;
     axis += axis == a->index_vector_dim;
     where[axis++] = up[i];
   }
   int64_t size[QN_MAX_RANK];
   for (int i = 0; i < in->rank; i++) {
-    bool gone = has(&a->inserted_window_dims, i) || has(&a->input_batching_dims, i);
+    bool gone = qn_dims_has(&a->inserted_window_dims, i) || qn_dims_has(&a->input_batching_dims, i);
     size[i] = gone ? 1 : ut->dims[a->update_window_dims.d[window]];
     at[i] = gone ? qn_ix_const(e, 0) : up[a->update_window_dims.d[window++]];
   }
@@ -49,7 +40,7 @@ static qn_sval target(qn_emit *e, const qn_node *n, const qn_attr_scatter *a, co
       where[a->index_vector_dim] = qn_ix_const(e, c);
     int64_t d = a->scatter_dims_to_operand_dims.d[c];
     qn_sval start = qn_expand_convert(e->k, QN_I32, qn_emit_value(e, n->operands[1], where, (qn_sval){0}));
-    qn_sval fits = qs_and(e->k, qs_ge(e->k, start, i32(e, 0)), qs_le(e->k, start, i32(e, in->dims[d] - size[d])));
+    qn_sval fits = qs_and(e->k, qs_ge(e->k, start, qn_emit_i32(e, 0)), qs_le(e->k, start, qn_emit_i32(e, in->dims[d] - size[d])));
     ok = qn_emit_and(e, ok, fits);
     at[d] = qn_ix_add(e, at[d], qn_ix_scalar(e, start, 1));
   }
@@ -106,10 +97,10 @@ void qn_emit_scatter(qn_emit *e) {
   e->lanes = 1;
   emit_slots slots = qn_scatter_slots(e->s, e->part);
   qn_sval slot = qn_emit_slots_open(e, &slots);
-  w.begin = qs_mul(e->k, slot, i32(e, range));
-  w.end = qs_add(e->k, w.begin, i32(e, range));
+  w.begin = qs_mul(e->k, slot, qn_emit_i32(e, range));
+  w.end = qs_add(e->k, w.begin, qn_emit_i32(e, range));
   if (count % range)
-    w.end = qs_select(e->k, qs_lt(e->k, w.end, i32(e, count)), w.end, i32(e, count));
+    w.end = qs_select(e->k, qs_lt(e->k, w.end, qn_emit_i32(e, count)), w.end, qn_emit_i32(e, count));
   size_t mark = qn_emit_memo_mark(e);
   qn_sval i = qn_kb_loop(e->b, w.begin, w.end, 1, true);
   qn_ix idx[QN_MAX_RANK];
@@ -121,7 +112,7 @@ void qn_emit_scatter(qn_emit *e) {
   int order[QN_MAX_RANK], k = 0;
   for (int pass = 0; pass < 2; pass++)
     for (int d = 0; d < ut->rank; d++)
-      if (has(&w.a->update_window_dims, d) == (pass == 1))
+      if (qn_dims_has(&w.a->update_window_dims, d) == (pass == 1))
         order[k++] = d;
   walk_updates(e, &w, order, 0);
   qn_emit_slots_close(e, &slots);

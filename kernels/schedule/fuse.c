@@ -33,20 +33,6 @@ static const qn_type *type_of(const qn_schedule *s, uint32_t v) { return qn_grap
 
 /* ---- shapes ---- */
 
-static bool same_without_units(const qn_type *a, const qn_type *b) {
-  int i = 0, j = 0;
-  for (;;) {
-    while (i < a->rank && a->dims[i] == 1)
-      i++;
-    while (j < b->rank && b->dims[j] == 1)
-      j++;
-    if (i == a->rank || j == b->rank)
-      return i == a->rank && j == b->rank;
-    if (a->dims[i++] != b->dims[j++])
-      return false;
-  }
-}
-
 /* The shape of a row part's results: the domain without the reduced axes. */
 qn_type qn_row_results(const sched_part *p) {
   qn_type t = {.dtype = p->domain.dtype};
@@ -159,7 +145,7 @@ static void align_move(const qn_schedule *s, const qn_node *n, const qn_type *t,
     return;
   const sched_part *p = &s->parts[o->align];
   const qn_type *in = type_of(s, n->operands[0]);
-  if (n->op == QN_OP_RESHAPE && o->space == SPACE_P && same_without_units(in, t)) {
+  if (n->op == QN_OP_RESHAPE && o->space == SPACE_P && qn_type_same_but_units(in, t)) {
     out->align = o->align;
     out->space = SPACE_P;
   } else if (n->op == QN_OP_BROADCAST_IN_DIM && o->space == SPACE_P && p->kind == PART_ROW &&
@@ -190,7 +176,7 @@ static qn_status materialise(qn_schedule *s, uint32_t v);
 static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type *t, int i) {
   if (qn_op_get(n->op)->kind == QN_KIND_ELEMENTWISE)
     return qn_type_same_shape(type_of(s, n->operands[i]), t);
-  return n->op == QN_OP_RESHAPE && same_without_units(type_of(s, n->operands[i]), t);
+  return n->op == QN_OP_RESHAPE && qn_type_same_but_units(type_of(s, n->operands[i]), t);
 }
 
 static bool is_hero_of(const qn_schedule *s, int part, uint32_t v) {
@@ -447,13 +433,6 @@ static qn_status open_scatter(qn_schedule *s, uint32_t index) {
 
 /* ---- the walk ---- */
 
-/* Does the node read its operands at indexes other than its own? */
-static bool moves(const qn_node *n) {
-  qn_op_kind kind = qn_op_get(n->op)->kind;
-  return (kind == QN_KIND_MOVE && n->op != QN_OP_RESHAPE && n->op != QN_OP_BROADCAST_IN_DIM) || kind == QN_KIND_INDEX ||
-         kind == QN_KIND_CONTRACT;
-}
-
 static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
   const qn_op_def *def = qn_op_get(n->op);
   uint32_t v = n->first_result;
@@ -466,9 +445,9 @@ static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
     align_elementwise(s, n, type_of(s, v), sv);
   else if (def->kind == QN_KIND_MOVE)
     align_move(s, n, type_of(s, v), sv);
-  /* Movers read at other indexes, where nothing computed so far can be reused; a costly scalar would be computed anew by every item. */
+  /* A costly scalar would be computed anew by every item. */
   bool single = qn_type_elements(type_of(s, v)) == 1;
-  if (sv->align < 0 && sv->cost > COSTLY_SHARED && sv->uses > 1 && (sv->moved > 0 || single))
+  if (sv->align < 0 && (s->needed[v] || (single && sv->cost > COSTLY_SHARED && sv->uses > 1)))
     return materialise(s, v);
   return QN_OK;
 }
@@ -478,9 +457,9 @@ static qn_status check_size(const qn_schedule *s, const qn_node *n) {
   for (int i = 0; i < n->result_count; i++) {
     const qn_type *t = qn_graph_type(s->g, n->first_result + (uint32_t)i);
     if (qn_type_elements(t) > INT32_MAX)
-      return QN_ERR(QN_UNSUPPORTED, "%s: result %s has more than 2^31-1 elements, which kernels on %s cannot index (%s:%d)",
-                    qn_op_get(n->op)->name, qn_type_str(t), s->caps->id, n->place.file ? n->place.file : "?",
-                    n->place.line);
+      return QN_ERR(
+          QN_UNSUPPORTED, "%s: result %s has more than 2^31-1 elements, which kernels on %s cannot index (%s:%d)",
+          qn_op_get(n->op)->name, qn_type_str(t), s->caps->id, n->place.file ? n->place.file : "?", n->place.line);
   }
   return QN_OK;
 }
@@ -531,12 +510,14 @@ qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_c
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory to schedule %zu values", qn_graph_value_count(g));
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
-    for (int j = 0; j < n->operand_count; j++) {
+    for (int j = 0; j < n->operand_count; j++)
       s->values[n->operands[j]].uses++;
-      s->values[n->operands[j]].moved += moves(n);
-    }
   }
   /* What needs no contraction, reduction or scatter comes first, so that everything may depend on it. */
+  s->needed = calloc(qn_graph_value_count(g) + 1, sizeof *s->needed);
+  if (!s->needed)
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory to schedule %zu values", qn_graph_value_count(g));
+  QN_TRY(qn_schedule_contexts(g, s->needed));
   bool *late = calloc(qn_graph_value_count(g) + 1, sizeof *late);
   if (!late)
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory to schedule %zu values", qn_graph_value_count(g));
@@ -560,6 +541,7 @@ void qn_schedule_free(qn_schedule *s) {
     free(s->parts[i].inputs);
   }
   free(s->parts);
+  free(s->needed);
   free(s->values);
   memset(s, 0, sizeof *s);
 }

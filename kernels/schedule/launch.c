@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUNDLE_PARTS = 64 };
+/* Drivers' compilers take more than proportionally longer over long kernels. */
+enum { BUNDLE_PARTS = 64, BUNDLE_INSTRUCTIONS = 3000 };
 
 /* ---- figures for the profiler ---- */
 
@@ -74,7 +75,9 @@ static bool part_runs(const qn_schedule *s, const sched_part *p) {
   return false;
 }
 
-static qn_status emit_bundle(qn_schedule *s, const int *parts, int count, qn_kernel *k, sched_launch *out) {
+/* As many of the parts as make a kernel of bearable length; *out_taken says how many. */
+static qn_status emit_bundle(qn_schedule *s, const int *parts, int count, qn_kernel *k, sched_launch *out,
+                             int *out_taken) {
   size_t values = qn_graph_value_count(s->g);
   uint32_t slabs[QN_MAX_BINDINGS];
   qn_kbuild b;
@@ -87,7 +90,8 @@ static qn_status emit_bundle(qn_schedule *s, const int *parts, int count, qn_ker
     e.status = QN_ERR(QN_OUT_OF_MEMORY, "no memory to build a kernel");
   qn_sval group = qs_bitcast(e.k, QN_I32, qn_kb_group(&b));
   uint32_t begin = 0;
-  for (int i = 0; i < count && e.status == QN_OK; i++) {
+  for (*out_taken = 0; *out_taken < count && k->count <= BUNDLE_INSTRUCTIONS && e.status == QN_OK; ++*out_taken) {
+    int i = *out_taken;
     e.part_index = parts[i];
     e.part = &s->parts[parts[i]];
     uint32_t groups = qn_part_groups(s, e.part);
@@ -133,23 +137,30 @@ static qn_status keep_kernel(sched_program *p, qn_kernel *k, const char *label, 
   return QN_OK;
 }
 
-static qn_status add_launch(qn_schedule *s, qn_arena *arena, const int *parts, int count, sched_program *out) {
-  sched_launch l = {.level = s->parts[parts[0]].level};
+static void describe_launch(const qn_schedule *s, qn_arena *arena, const int *parts, int count, sched_launch *l) {
   qn_text label = {0};
   for (int i = 0; i < count; i++) {
     const sched_part *p = &s->parts[parts[i]];
     if (i < 3)
       qn_text_add(&label, "%s%s", i ? " | " : "", qn_part_label(s, p, arena));
-    l.flops += qn_part_flops(s, p);
-    l.bytes += qn_part_bytes(s, p);
+    l->flops += qn_part_flops(s, p);
+    l->bytes += qn_part_bytes(s, p);
   }
   if (count > 3)
     qn_text_add(&label, " | %d more", count - 3);
-  l.label = label.buf ? qn_arena_strdup(arena, label.buf) : "";
+  l->label = label.buf ? qn_arena_strdup(arena, label.buf) : NULL;
+  l->label = l->label ? l->label : "";
   qn_text_free(&label);
+}
+
+static qn_status add_launch(qn_schedule *s, qn_arena *arena, const int *parts, int count, sched_program *out,
+                            int *out_taken) {
+  sched_launch l = {.level = s->parts[parts[0]].level};
   qn_kernel *k = calloc(1, sizeof *k);
-  qn_status st = k ? emit_bundle(s, parts, count, k, &l) : QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  qn_status st =
+      k ? emit_bundle(s, parts, count, k, &l, out_taken) : QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
   if (st == QN_OK) {
+    describe_launch(s, arena, parts, *out_taken, &l);
     if (!QN_RESERVE(out->launches, out->launch_capacity, out->launch_count + 1))
       st = QN_ERR(QN_OUT_OF_MEMORY, "no memory for another launch");
     else
@@ -163,6 +174,12 @@ static qn_status add_launch(qn_schedule *s, qn_arena *arena, const int *parts, i
     return st;
   }
   out->launches[out->launch_count++] = l;
+  return QN_OK;
+}
+
+static qn_status add_launches(qn_schedule *s, qn_arena *arena, const int *parts, int count, sched_program *out) {
+  for (int taken = 0; count > 0; parts += taken, count -= taken)
+    QN_TRY(add_launch(s, arena, parts, count, out, &taken));
   return QN_OK;
 }
 
@@ -188,12 +205,11 @@ qn_status qn_schedule_launches(qn_schedule *s, qn_arena *arena, sched_program *o
       if (count < limit)
         continue;
       sort_by_weight(s, bundle, count);
-      QN_TRY(add_launch(s, arena, bundle, count, out));
+      QN_TRY(add_launches(s, arena, bundle, count, out));
       count = 0;
     }
     sort_by_weight(s, bundle, count);
-    if (count)
-      QN_TRY(add_launch(s, arena, bundle, count, out));
+    QN_TRY(add_launches(s, arena, bundle, count, out));
   }
   return QN_OK;
 }

@@ -29,15 +29,6 @@ static void note(lowering *l, const char *rule, const qn_node *n) {
                 n->place.file ? n->place.file : "?", n->place.line);
 }
 
-static bool in_dims(const qn_dims *d, int x) {
-  for (int i = 0; i < d->n; i++)
-    if (d->d[i] == x)
-      return true;
-  return false;
-}
-
-static qn_dtype wide(qn_dtype t) { return t == QN_F16 || t == QN_BF16 ? QN_F32 : t; }
-
 /* ---- dot-as-reduce ---- */
 
 static bool dot_as_reduce(lowering *l, const qn_node *n, qn_val *out) {
@@ -45,7 +36,7 @@ static bool dot_as_reduce(lowering *l, const qn_node *n, qn_val *out) {
   const qn_type *lt = type_of(l, n->operands[0]), *rt = type_of(l, n->operands[1]), *t = type_of(l, n->first_result);
   int64_t free_elements = 1, dims[QN_MAX_RANK], axes[QN_MAX_RANK];
   for (int i = 0; i < rt->rank; i++)
-    if (!in_dims(&a->rhs_batch, i) && !in_dims(&a->rhs_contract, i))
+    if (!qn_dims_has(&a->rhs_batch, i) && !qn_dims_has(&a->rhs_contract, i))
       free_elements *= rt->dims[i];
   if (free_elements != 1 || lt->dtype == QN_BOOL || qn_dtype_is_complex(lt->dtype))
     return false;
@@ -62,7 +53,7 @@ static bool dot_as_reduce(lowering *l, const qn_node *n, qn_val *out) {
     dims[rank] = rt->dims[i];
     axes[rank++] = where;
   }
-  qn_dtype w = qn_dtype_size(wide(t->dtype)) > qn_dtype_size(wide(lt->dtype)) ? wide(t->dtype) : wide(lt->dtype);
+  qn_dtype w = qn_dtype_size(qn_dtype_wide(t->dtype)) > qn_dtype_size(qn_dtype_wide(lt->dtype)) ? qn_dtype_wide(t->dtype) : qn_dtype_wide(lt->dtype);
   qn_val x = qn_convert_at(n->place, l->map[n->operands[0]], w);
   qn_val y = qn_reshape_at(n->place, qn_convert_at(n->place, l->map[n->operands[1]], w), rank, dims);
   y = qn_broadcast_in_dim_at(n->place, y, lt->rank, lt->dims, axes);
@@ -77,13 +68,13 @@ static bool dot_as_reduce(lowering *l, const qn_node *n, qn_val *out) {
       for (int j = 0; j < a->lhs_batch.n; j++) {
         int before = 0;
         for (int i = 0; i < a->lhs_batch.d[j]; i++)
-          before += !in_dims(&a->lhs_contract, i);
+          before += !qn_dims_has(&a->lhs_contract, i);
         permutation[kept++] = before;
       }
     for (int i = 0; pass == 1 && i < lt->rank; i++) {
-      if (in_dims(&a->lhs_contract, i))
+      if (qn_dims_has(&a->lhs_contract, i))
         continue;
-      if (!in_dims(&a->lhs_batch, i))
+      if (!qn_dims_has(&a->lhs_batch, i))
         permutation[kept++] = batch_at;
       batch_at++;
     }
@@ -101,7 +92,7 @@ static bool right_order(lowering *l, const qn_node *n, qn_val lhs, qn_val rhs_in
   int minor = rt->rank - 1;
   while (minor >= 0 && rt->dims[minor] == 1)
     minor--;
-  if (minor < 0 || !in_dims(&a->rhs_contract, minor))
+  if (minor < 0 || !qn_dims_has(&a->rhs_contract, minor))
     return false;
   int64_t permutation[QN_MAX_RANK];
   int k = 0;
@@ -115,7 +106,7 @@ static bool right_order(lowering *l, const qn_node *n, qn_val lhs, qn_val rhs_in
     permutation[k++] = a->rhs_contract.d[i];
   }
   for (int i = 0; i < rt->rank; i++)
-    if (!in_dims(&a->rhs_batch, i) && !in_dims(&a->rhs_contract, i))
+    if (!qn_dims_has(&a->rhs_batch, i) && !qn_dims_has(&a->rhs_contract, i))
       permutation[k++] = i;
   qn_val rhs = qn_transpose_at(n->place, rhs_in, permutation);
   *out = qn_dot_general_at(n->place, lhs, rhs, &dims, type_of(l, n->first_result)->dtype);
@@ -180,7 +171,7 @@ static bool lower_dot(lowering *l, const qn_node *n, qn_val *out) {
 
 /* ---- split-reduce ---- */
 
-static qn_op simple_body(const qn_graph *body) {
+qn_op qn_simple_body(const qn_graph *body) {
   static const qn_op ops[] = {QN_OP_ADD, QN_OP_MULTIPLY, QN_OP_MAXIMUM, QN_OP_MINIMUM, QN_OP_AND, QN_OP_OR, QN_OP_XOR};
   if (qn_graph_param_count(body) != 2 || qn_graph_result_count(body) != 1)
     return QN_OP_NONE;
@@ -203,9 +194,9 @@ static int64_t split_factor(int64_t n) {
 static bool split_reduce(lowering *l, const qn_node *n, qn_val *out) {
   const qn_dims *axes = &((const qn_attr_dims *)n->attr)->dims;
   const qn_type *x = type_of(l, n->operands[0]), *t = type_of(l, n->first_result);
-  if (n->operand_count != 2 || !in_dims(axes, 0))
+  if (n->operand_count != 2 || !qn_dims_has(axes, 0))
     return false;
-  qn_op op = simple_body(n->regions[0]);
+  qn_op op = qn_simple_body(n->regions[0]);
   int64_t results = qn_type_elements(t), s = split_factor(x->dims[0]), dims[QN_MAX_RANK], inner[QN_MAX_RANK];
   if (op == QN_OP_NONE || results == 0 || results > SPLIT_RESULTS || qn_type_elements(x) / results < SPLIT_ELEMENTS ||
       s == 1 || x->rank == QN_MAX_RANK)
@@ -217,7 +208,7 @@ static bool split_reduce(lowering *l, const qn_node *n, qn_val *out) {
   for (int i = 0; i < axes->n; i++)
     inner[i] = i + 1;
   qn_val part = qn_convert_at(n->place, qn_reshape_at(n->place, l->map[n->operands[0]], x->rank + 1, dims),
-                              op == QN_OP_ADD || op == QN_OP_MULTIPLY ? wide(x->dtype) : x->dtype);
+                              op == QN_OP_ADD || op == QN_OP_MULTIPLY ? qn_dtype_wide(x->dtype) : x->dtype);
   part = qn_reduce_op_at(n->place, part, op, axes->n, inner, false);
   int64_t zero = 0;
   qn_val whole = qn_reduce_op_at(n->place, part, op, 1, &zero, false);

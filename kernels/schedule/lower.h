@@ -6,4 +6,7 @@
 
 qn_status qn_lower(const qn_graph *g, qn_text *log, qn_graph **out_graph);
 
+/* The operation that a body is, when it is op(accumulator, element) and one that the kernels know an identity of; else QN_OP_NONE. */
+qn_op qn_simple_body(const qn_graph *body);
+
 #endif

@@ -134,7 +134,8 @@ static qn_status add_copy(sched_places *p, sched_copy c) {
 static uint32_t param_at(const qn_schedule *s, const qn_plan *plan, uint32_t slab, uint64_t offset) {
   for (size_t i = 0; i < qn_graph_param_count(s->g); i++) {
     const sched_value *v = &s->values[qn_graph_param_at(s->g, i)];
-    if (v->slab == slab && v->offset == offset)
+    bool some = qn_type_bytes(qn_graph_type(s->g, qn_graph_param_at(s->g, i))) > 0; /* an empty leaf lies where the next one does */
+    if (some && v->slab == slab && v->offset == offset)
       return qn_graph_param_at(s->g, i);
   }
   (void)plan;
@@ -196,7 +197,7 @@ static qn_status place_results(qn_schedule *s, const qn_traced *fn, const qn_com
     sched_value *sv = &s->values[v];
     if (sv->part < 0 || is_result_twice(s, v))
       continue;
-    if (donated) {
+    if (donated && qn_type_bytes(qn_graph_type(s->g, v)) > 0) {
       uint32_t old = param_at(s, plan, slab, offset);
       if (desc->no_donation || !old || is_result(s, old) || !order_in_place(s, o, v, old, seen))
         continue;

@@ -50,7 +50,7 @@ typedef struct sched_value {
   int32_t align;                /* part in which it can be computed element for element; -1 */
   part_space space;
   int32_t dep;          /* highest part that it depends on; -1 */
-  uint32_t uses, moved; /* consumers; those that read at other indexes */
+  uint32_t uses;         /* consumers */
   uint32_t cost;        /* scalar operations to recompute it from memory, saturating */
   uint64_t sources;
   value_home home;
@@ -67,11 +67,14 @@ typedef struct qn_schedule {
   size_t part_count, part_capacity;
   int level_count;
   uint32_t walks;
+  bool *needed;          /* by value id: has to be in memory (contexts.c) */
 } qn_schedule;
 
 /* ---- fuse.c: graph -> parts ---- */
 qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion);
 void qn_schedule_free(qn_schedule *s);
+/* contexts.c: sets out_needed[value id] for values that would be computed at too many indexes. */
+qn_status qn_schedule_contexts(const qn_graph *g, bool *out_needed);
 
 /* ---- emit*.c: part -> loop program ---- */
 enum { REDUCE_LANES = 16 }; /* the order of a sum over a minor-most axis: docs/numerics.md */
@@ -116,6 +119,8 @@ typedef struct qn_emit {
   qn_status status; /* first failure */
 } qn_emit;
 
+static inline qn_sval qn_emit_i32(qn_emit *e, int64_t x) { return qs_bits(e->k, QN_I32, (uint64_t)(uint32_t)x); }
+
 /* index arithmetic (emit_index.c) */
 qn_ix qn_ix_const(qn_emit *e, int64_t x);
 qn_ix qn_ix_scalar(qn_emit *e, qn_sval i32_scalar, int64_t divisor);
@@ -144,7 +149,6 @@ void qn_emit_store(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval val, qn
 qn_sval qn_emit_reload(qn_emit *e, uint32_t value, const qn_ix *idx); /* of an output that this kernel writes */
 qn_sval qn_emit_and(qn_emit *e, qn_sval a, qn_sval b);                /* of masks; none means true */
 qn_sval qn_emit_lane_mask(qn_emit *e, qn_sval base, int64_t limit);   /* base + lane < limit */
-qn_dtype qn_emit_wide(qn_dtype t);                                    /* f16, bf16 -> f32 */
 /* index tuple of an aligned value, from that of the part's results (SPACE_P: unit axes aside, in order) */
 void qn_emit_space_index(qn_emit *e, const qn_type *from, const qn_ix *idx, const qn_type *to, qn_ix *out);
 void qn_emit_fail(qn_emit *e, qn_status st);

@@ -5,7 +5,7 @@
 
 enum { PATH_ROOM = 256 };
 
-static double or_default(double x, double fallback) { return x > 0 ? x : fallback; }
+static double or_default(double x, double fallback) { return x == 0 ? fallback : x; }
 
 qn_status qn_optax_adam_state(const qn_optax_adam *a, const qn_treedef *params, qn_treedef *out_def) {
   (void)a;

@@ -50,6 +50,13 @@ qn_dtype qn_dtype_parse(const char *name) {
   return QN_DTYPE_NONE;
 }
 
+qn_dtype qn_dtype_wide(qn_dtype t) { return t == QN_F16 || t == QN_BF16 ? QN_F32 : t; }
+
+qn_dtype qn_dtype_unsigned(qn_dtype t) {
+  static const qn_dtype by_size[17] = {[1] = QN_U8, [2] = QN_U16, [4] = QN_U32, [8] = QN_U64};
+  return by_size[qn_dtype_size(t)];
+}
+
 static float float_of(uint32_t bits) {
   float x;
   memcpy(&x, &bits, sizeof x);

@@ -34,7 +34,7 @@ void qn_print_dims(qn_text *out, const qn_dims *d) {
   qn_text_puts(out, "]");
 }
 
-void qn_print_string(qn_text *out, const char *s, size_t n) {
+static void print_string(qn_text *out, const char *s, size_t n) {
   qn_text_puts(out, "\"");
   for (size_t i = 0; i < n; i++) {
     unsigned char c = (unsigned char)s[i];
@@ -57,10 +57,10 @@ static void print_symbol(qn_text *out, const char *name) {
   if (plain)
     qn_text_puts(out, name);
   else
-    qn_print_string(out, name, n);
+    print_string(out, name, n);
 }
 
-int qn_node_captures(const qn_node *n) {
+static int captures_of(const qn_node *n) {
   if (n->region_count == 0 || !qn_form_get(n->op)->combiner)
     return 0;
   return (int)qn_graph_param_count(n->regions[0]) - 2 * (int)qn_graph_result_count(n->regions[0]);
@@ -78,7 +78,7 @@ static void print_type_list(qn_printer *p, const qn_graph *g, const uint32_t *id
 }
 
 void qn_print_types(qn_printer *p, const qn_graph *g, const qn_node *n, qn_form_types how) {
-  int operands = n->operand_count - qn_node_captures(n);
+  int operands = n->operand_count - captures_of(n);
   bool same = n->result_count == 1;
   for (int i = 0; same && i < operands; i++)
     same = qn_type_equal(qn_graph_type(g, n->operands[i]), result_type(g, n, 0));
@@ -133,7 +133,7 @@ static bool name_values(qn_scope *s, const qn_graph *g, const qn_name *captured,
 
 bool qn_print_region_open(qn_printer *p, qn_scope *scope, const qn_graph *region, const qn_node *n) {
   const qn_scope *outer = p->scope;
-  int captures = qn_node_captures(n);
+  int captures = captures_of(n);
   size_t args = qn_graph_param_count(region) - (size_t)captures;
   qn_name *captured = calloc((size_t)captures + 1, sizeof *captured);
   *scope = (qn_scope){.parent = outer, .counters = outer->counters, .indent = outer->indent + 2};
@@ -240,7 +240,7 @@ static void print_regions(qn_printer *p, const qn_node *n) {
     qn_text_puts(p->out, r ? ", {" : "{");
     if (!qn_print_region_open(p, &scope, n->regions[r], n))
       return;
-    size_t args = qn_graph_param_count(n->regions[r]) - (size_t)qn_node_captures(n);
+    size_t args = qn_graph_param_count(n->regions[r]) - (size_t)captures_of(n);
     for (size_t i = 0; i < args; i++) {
       if (i == 0) {
         qn_print_newline(p, -2);
@@ -264,7 +264,7 @@ static void print_regions(qn_printer *p, const qn_node *n) {
 static void print_generic(qn_printer *p, const qn_graph *g, const qn_node *n, const char *prefix) {
   const qn_form *form = qn_form_get(n->op);
   qn_text_add(p->out, "\"%s%s\"(", prefix, qn_op_get(n->op)->name);
-  qn_print_operands(p, n, 0, n->operand_count - qn_node_captures(n));
+  qn_print_operands(p, n, 0, n->operand_count - captures_of(n));
   qn_text_puts(p->out, ")");
   if (form->field_count)
     print_properties(p, form, n->attr);
@@ -273,7 +273,7 @@ static void print_generic(qn_printer *p, const qn_graph *g, const qn_node *n, co
   qn_print_types(p, g, n, QN_TYPES_FUNCTIONAL);
 }
 
-size_t qn_print_function_index(qn_printer *p, const qn_graph *region) {
+static size_t function_index(qn_printer *p, const qn_graph *region) {
   for (size_t i = 0; i < p->function_count; i++)
     if (p->functions[i] == region)
       return i;
@@ -291,7 +291,7 @@ static void print_custom_call(qn_printer *p, const qn_graph *g, const qn_node *n
   qn_print_operands(p, n, 0, n->operand_count);
   qn_text_puts(p->out, ")");
   for (int r = 0; r < n->region_count; r++)
-    qn_text_add(p->out, "%s@fn_%zu", r ? ", " : " {called_computations = [", qn_print_function_index(p, n->regions[r]));
+    qn_text_add(p->out, "%s@fn_%zu", r ? ", " : " {called_computations = [", function_index(p, n->regions[r]));
   qn_text_puts(p->out, n->region_count ? "]}" : "");
   qn_print_types(p, g, n, QN_TYPES_FUNCTIONAL);
 }
@@ -363,7 +363,7 @@ static void print_port(qn_printer *p, const qn_type *t, const char *key, const c
   if (!path)
     return;
   qn_text_add(p->out, " {%s = ", key);
-  qn_print_string(p->out, path, strlen(path));
+  print_string(p->out, path, strlen(path));
   qn_text_puts(p->out, "}");
 }
 

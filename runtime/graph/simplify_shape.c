@@ -27,21 +27,6 @@ static bool all_are(const qn_dims *d, int64_t x) {
   return true;
 }
 
-/* Non-unit dimensions of one type after the other; true if both have the same. Then a reshape between them moves nothing. */
-static bool same_but_units(const qn_type *a, const qn_type *b) {
-  int i = 0, j = 0;
-  for (;;) {
-    while (i < a->rank && a->dims[i] == 1)
-      i++;
-    while (j < b->rank && b->dims[j] == 1)
-      j++;
-    if (i == a->rank || j == b->rank)
-      return i == a->rank && j == b->rank;
-    if (a->dims[i++] != b->dims[j++])
-      return false;
-  }
-}
-
 /* ---- broadcast_in_dim ---- */
 static qn_val broadcast_nothing(const qn_match *m) { return is_identity(dims_of(m, 0)) ? same_type(m) : QN_NULL_VAL; }
 
@@ -76,7 +61,7 @@ static qn_val broadcast_reshaped(const qn_match *m) {
   const qn_dims *outer = dims_of(m, 0);
   bool taken[QN_MAX_RANK] = {false};
   qn_dims dims = {.n = x->rank};
-  if (!same_but_units(x, mid))
+  if (!qn_type_same_but_units(x, mid))
     return QN_NULL_VAL;
   for (int i = 0, j = 0; i < x->rank; i++) {
     if (x->dims[i] == 1)

@@ -74,15 +74,12 @@ void qn_text_operand(qn_printer *p, uint32_t id);
 void qn_print_operands(qn_printer *p, const qn_node *n, int first, int count);
 void qn_print_types(qn_printer *p, const qn_graph *g, const qn_node *n, qn_form_types how); /* with " : " before */
 void qn_print_dims(qn_text *out, const qn_dims *d);
-void qn_print_string(qn_text *out, const char *s, size_t n); /* quoted, with MLIR's escapes */
-size_t qn_print_function_index(qn_printer *p, const qn_graph *region);
 /* Names a region's values, its trailing parameters as what they capture; prints from now on are inside. false: no memory. */
 bool qn_print_region_open(qn_printer *p, qn_scope *scope, const qn_graph *region, const qn_node *n);
 void qn_print_region_body(qn_printer *p, const qn_graph *region,
                           const char *terminator); /* operations and their return */
 void qn_print_region_close(qn_printer *p);
 void qn_print_newline(qn_printer *p, int deeper);
-int qn_node_captures(const qn_node *n); /* trailing operands that regions capture */
 void qn_print_constant_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_slice_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_compare_form(qn_printer *p, const qn_graph *g, const qn_node *n);

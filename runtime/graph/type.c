@@ -13,6 +13,27 @@ qn_type qn_type_make(qn_dtype dtype, int rank, const int64_t *dims) {
 
 qn_type qn_type_scalar(qn_dtype dtype) { return (qn_type){.dtype = dtype}; }
 
+bool qn_dims_has(const qn_dims *dims, int64_t axis) {
+  for (int i = 0; i < dims->n; ++i)
+    if (dims->d[i] == axis)
+      return true;
+  return false;
+}
+
+bool qn_type_same_but_units(const qn_type *a, const qn_type *b) {
+  int i = 0, j = 0;
+  for (;;) {
+    while (i < a->rank && a->dims[i] == 1)
+      i++;
+    while (j < b->rank && b->dims[j] == 1)
+      j++;
+    if (i == a->rank || j == b->rank)
+      return i == a->rank && j == b->rank;
+    if (a->dims[i++] != b->dims[j++])
+      return false;
+  }
+}
+
 bool qn_type_same_shape(const qn_type *a, const qn_type *b) {
   if (a->rank != b->rank)
     return false;

@@ -142,7 +142,8 @@ Test(checkers, oclgrind_finds_nothing_in_a_step, .timeout = 280) {
 }
 
 #define PLANTED_HEAD "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void planted(__global uchar *b, "
-#define PLANTED_TAIL "__global const uint *p, uint base) { __global uint *x = (__global uint *)b; uint i = get_global_id(0); "
+#define PLANTED_TAIL                                                                                                   \
+  "__global const uint *p, uint base) { __global uint *x = (__global uint *)b; uint i = get_global_id(0); "
 
 /* Runs a kernel over two groups on a buffer of 128 words. */
 static void run_planted(const char *body) {

@@ -26,7 +26,8 @@ static void check_plan(const train_kit *k, const char *which) {
   cr_expect(train_launches(p) <= 12, "%s: %zu launches", which, train_launches(p));
   cr_expect(train_update_launches(p) <= 1, "%s: %zu launches of updates alone", which, train_update_launches(p));
   cr_expect(p->copies == 0, "%s: %llu copies", which, (unsigned long long)p->copies);
-  cr_expect(p->donation_count == 1 && p->first_donated_write < p->cmd_count, "%s: the state is updated in place", which);
+  cr_expect(p->donation_count == 1 && p->first_donated_write < p->cmd_count, "%s: the state is updated in place",
+            which);
 }
 
 /* The counts above can fail: without fusion and donation they are others. */
@@ -108,8 +109,8 @@ static void trains(const char *which, size_t steady) {
   QN_ASSERT_OK(train_kit_digest(&k, &a));
   QN_ASSERT_OK(train_kit_steps(&k, REPEATED, LOSSES - REPEATED, losses + REPEATED));
   for (int i = 0; i < LOSSES; i++)
-    cr_expect(agree(losses[i], expected[i]), "%s, step %d: loss %.7g, on the cpu %.7g", which, i + 1,
-              (double)losses[i], (double)expected[i]);
+    cr_expect(agree(losses[i], expected[i]), "%s, step %d: loss %.7g, on the cpu %.7g", which, i + 1, (double)losses[i],
+              (double)expected[i]);
   cr_expect(losses[LOSSES - 1] < 0.6f * losses[0], "%s learns: %g, then %g", which, (double)losses[0],
             (double)losses[LOSSES - 1]);
   QN_ASSERT_OK(train_kit_reset(&k));
@@ -166,14 +167,8 @@ static qn_digest digest_with(const char *variable, const char *value, size_t ste
 Test(training, the_same_bits_under_other_circumstances, .timeout = 280) {
   static const struct {
     const char *variable, *value;
-  } ways[] = {{"QN_THREADS", "1"},
-              {"QN_THREADS", "2"},
-              {"QN_THREADS", "5"},
-              {"QN_FUSION", "off"},
-              {"QN_REUSE", "off"},
-              {"QN_SYNC", "on"},
-              {"QN_POISON", "on"},
-              {"QN_LIMITS", "lanes=4,bindings=4"}};
+  } ways[] = {{"QN_THREADS", "1"}, {"QN_THREADS", "2"}, {"QN_THREADS", "5"}, {"QN_FUSION", "off"},
+              {"QN_REUSE", "off"}, {"QN_SYNC", "on"},   {"QN_POISON", "on"}, {"QN_LIMITS", "lanes=4,bindings=4"}};
   qn_digest usual = digest_with(NULL, NULL, REPEATED), fewer = digest_with(NULL, NULL, REPEATED - 1);
   cr_expect(memcmp(&usual, &fewer, sizeof usual) != 0, "a step less is another state");
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -245,7 +240,7 @@ static void break_source(qn_plan *p) {
   at = at ? strchr(at, '{') : NULL;
   cr_assert(at != NULL);
   size_t before = (size_t)(at + 1 - p->code.source), all = p->code.source_bytes + sizeof bad - 1;
-  char *text = qn_arena_alloc(&p->arena, all + 1, 1);
+  char *text = qn_arena_alloc(&p->arena, all + 1);
   cr_assert(text != NULL);
   memcpy(text, p->code.source, before);
   memcpy(text + before, bad, sizeof bad - 1);
@@ -264,6 +259,6 @@ Test(training, a_broken_kernel_is_named_with_the_drivers_log, .timeout = 280) {
   }
   QN_EXPECT_FAIL(st, QN_COMPILE, "undeclared_thing");
   cr_expect(qn_test_contains(qn_error_message(), "step train_step: "));
-  cr_expect(qn_test_contains(qn_error_message(), "dot_general+subtract+add+add (layers.c:"), "the kernel's label");
+  cr_expect(qn_test_contains(qn_error_message(), "kernel dot_general+subtract"));
   train_kit_close(&k);
 }

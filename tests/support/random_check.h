@@ -5,9 +5,9 @@
 #include "random_kit.h"
 
 typedef enum random_depth {
-  RANDOM_ONCE,     /* the oracle's bound, and calls in flight against calls one by one */
-  RANDOM_OTHER,    /* and one run with neither fusion nor reuse nor donation */
-  RANDOM_ALL_WAYS  /* and each alone, and the interpreter: the cpu device */
+  RANDOM_ONCE,    /* the oracle's bound, and calls in flight against calls one by one */
+  RANDOM_OTHER,   /* and one run with neither fusion nor reuse nor donation */
+  RANDOM_ALL_WAYS /* and each alone, and the interpreter: the cpu device */
 } random_depth;
 typedef struct random_tally {
   uint64_t cases, judged, loose; /* loose: elements whose bound says nothing */

@@ -41,9 +41,7 @@ random_item *random_add(random_gen *z, qn_val v, qn_val e, double bound, bool ex
 
 qn_val random_error(const random_item *i) { return i->exact ? qn_zeros_like(i->v) : i->e; }
 
-qn_val random_ulps(qn_val v, double k) {
-  return qn_add(qn_mul(qn_abs(v), qn_like(v, k * U)), qn_like(v, 1e-36));
-}
+qn_val random_ulps(qn_val v, double k) { return qn_add(qn_mul(qn_abs(v), qn_like(v, k * U)), qn_like(v, 1e-36)); }
 
 /* An item of at most that magnitude: itself, or scaled down. */
 static random_item *tamed(random_gen *z, random_item *i, double most) {
@@ -77,12 +75,18 @@ static qn_val exponential(qn_val x) { return qn_exp(qn_clamp(qn_like(x, -3), x, 
 static qn_val gelu(qn_val x) { return qn_mul(x, qn_logistic(x)); }
 #define SAME(name)                                                                                                     \
   static qn_val plain_##name(qn_val x) { return qn_##name(x); }
-SAME(neg) SAME(abs) SAME(tanh) SAME(logistic) SAME(sin) SAME(cos) SAME(relu) SAME(softplus) SAME(erf) SAME(floor)
-    SAME(round_even) SAME(sign) SAME(atan)
+SAME(neg)
+SAME(abs) SAME(tanh) SAME(logistic) SAME(sin) SAME(cos) SAME(relu) SAME(softplus) SAME(erf) SAME(floor) SAME(round_even)
+    SAME(sign) SAME(atan)
 #undef SAME
 
-/* |f(a) - f(b)| <= slope |a - b|; the computed value is off by ulps * |f| units and `off`; the result's magnitude is at most grow * bound + most. */
-enum { INEXACT, KEEPS_EXACT = 1, EXACT_ONLY = 2, WIDE = 4 };
+    /* |f(a) - f(b)| <= slope |a - b|; the computed value is off by ulps * |f| units and `off`; the result's magnitude is at most grow * bound + most. */
+    enum {
+      INEXACT,
+      KEEPS_EXACT = 1,
+      EXACT_ONLY = 2,
+      WIDE = 4
+    };
 typedef struct unary {
   qn_val (*make)(qn_val x);
   double slope, ulps, off, grow, most;
@@ -250,7 +254,8 @@ static qn_val int_bytes(qn_val a, qn_val b) {
 }
 #define SAME(name)                                                                                                     \
   static qn_val int_##name(qn_val a, qn_val b) { return qn_##name(a, b); }
-SAME(add) SAME(sub) SAME(mul) SAME(max) SAME(min) SAME(and) SAME(or) SAME(xor)
+SAME(add)
+SAME(sub) SAME(mul) SAME(max) SAME(min) SAME(and) SAME(or) SAME(xor)
 #undef SAME
 
     static qn_val (*const int_binaries[])(qn_val a, qn_val b) = {
@@ -302,8 +307,8 @@ static bool grow_conversion(random_gen *z) {
 /* ---- one more ---- */
 
 static bool (*const pointwise[])(random_gen *z) = {
-    grow_unary,   grow_unary,   grow_unary,  grow_square,   grow_sum,       grow_sum,    grow_product,    grow_quotient,
-    grow_extreme, grow_choice,  grow_select, grow_integers, grow_predicate, grow_select, grow_conversion,
+    grow_unary,   grow_unary,  grow_unary,  grow_square,   grow_sum,       grow_sum,    grow_product,    grow_quotient,
+    grow_extreme, grow_choice, grow_select, grow_integers, grow_predicate, grow_select, grow_conversion,
 };
 
 void random_grow(random_gen *z) {

@@ -266,7 +266,8 @@ bool random_exceeds(const random_case *c, const random_values *got, const random
     const qn_type *t = &c->plain.result.leaves[r].type;
     size_t size = qn_dtype_size(t->dtype);
     for (int64_t i = 0; i < qn_type_elements(t); i++) {
-      const char *a = (const char *)got->leaf[r] + (size_t)i * size, *b = (const char *)want->leaf[r] + (size_t)i * size;
+      const char *a = (const char *)got->leaf[r] + (size_t)i * size,
+                 *b = (const char *)want->leaf[r] + (size_t)i * size;
       float x = 0, y = 0, bound = want->bound[r] ? ((const float *)want->bound[r])[i] : 0;
       if (t->dtype == QN_F32) {
         memcpy(&x, a, sizeof x);

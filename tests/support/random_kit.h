@@ -15,11 +15,11 @@ enum { RANDOM_LEAVES = 24, RANDOM_BATCHES = 2 };
 
 typedef struct random_case {
   uint64_t seed;
-  bool wide;             /* with 64-bit floats: not for every device */
-  int nodes;             /* about so many operations */
-  qn_treedef args[2];    /* state, batch */
-  qn_traced plain;       /* the step */
-  qn_traced judged;      /* the same, and for each float leaf "p" of the result its bound "bound/p" */
+  bool wide;          /* with 64-bit floats: not for every device */
+  int nodes;          /* about so many operations */
+  qn_treedef args[2]; /* state, batch */
+  qn_traced plain;    /* the step */
+  qn_traced judged;   /* the same, and for each float leaf "p" of the result its bound "bound/p" */
   void *state[RANDOM_LEAVES], *batch[RANDOM_BATCHES][RANDOM_LEAVES];
 } random_case;
 /* nodes 0: some 6 to 24, by the seed. */

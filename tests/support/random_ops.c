@@ -113,8 +113,7 @@ static bool move_pad(random_gen *z) {
   }
   if (n > RANDOM_LARGEST || n < 0)
     return false;
-  MOVED(x, qn_pad(x->v, qn_like(x->v, -1.5), low, high, interior),
-        qn_pad(x->e, qn_like(x->v, 0), low, high, interior));
+  MOVED(x, qn_pad(x->v, qn_like(x->v, -1.5), low, high, interior), qn_pad(x->e, qn_like(x->v, 0), low, high, interior));
 }
 
 static bool move_concatenate(random_gen *z) {
@@ -247,7 +246,8 @@ static qn_val added_rows(qn_val x, qn_val rows, qn_val updates, int64_t axes) {
   qn_graph *body;
   if (qn_region_binary(QN_OP_ADD, QN_F32, &body) != QN_OK)
     return QN_NULL_VAL;
-  qn_attr_scatter a = {.inserted_window_dims = {1, {0}}, .scatter_dims_to_operand_dims = {1, {0}}, .index_vector_dim = 1};
+  qn_attr_scatter a = {
+      .inserted_window_dims = {1, {0}}, .scatter_dims_to_operand_dims = {1, {0}}, .index_vector_dim = 1};
   for (int64_t k = 1; k < axes; k++)
     a.update_window_dims.d[a.update_window_dims.n++] = k;
   qn_val y = qn_scatter(x, rows, updates, &a, body);
@@ -275,8 +275,9 @@ static bool move_scatter(random_gen *z) {
 }
 
 bool (*const random_moves[])(random_gen *z) = {
-    move_transpose, move_reshape, move_flat,          move_reverse,        move_slice, move_pad,    move_concatenate, move_broadcast,
-    move_broadcast, move_iota,    move_dynamic_slice, move_dynamic_update, move_take,  move_gather, move_one_hot,     move_scatter,
+    move_transpose,   move_reshape,   move_flat,      move_reverse, move_slice,         move_pad,
+    move_concatenate, move_broadcast, move_broadcast, move_iota,    move_dynamic_slice, move_dynamic_update,
+    move_take,        move_gather,    move_one_hot,   move_scatter,
 };
 const size_t random_move_count = sizeof random_moves / sizeof *random_moves;
 
@@ -310,7 +311,8 @@ static bool fold_sum(random_gen *z) {
   bool keep = random_below(z, 2), mean = random_below(z, 3) == 0 && r.length > 0;
   qn_val v = mean ? qn_mean(x->v, r.n, r.a, keep) : qn_sum(x->v, r.n, r.a, keep), e = QN_NULL_VAL;
   if (z->judged) {
-    e = qn_add(qn_sum(random_error(x), r.n, r.a, keep), random_ulps(qn_sum(qn_abs(x->v), r.n, r.a, keep), r.length + 4));
+    e = qn_add(qn_sum(random_error(x), r.n, r.a, keep),
+               random_ulps(qn_sum(qn_abs(x->v), r.n, r.a, keep), r.length + 4));
     e = mean ? qn_mul(e, qn_like(e, 1 / r.length)) : e;
   }
   return random_add(z, v, e, mean ? x->bound : x->bound * r.length, false) != NULL;
@@ -502,8 +504,7 @@ static bool fold_dense(random_gen *z) {
 }
 
 bool (*const random_folds[])(random_gen *z) = {
-    fold_sum,   fold_sum,  fold_extreme, fold_product, fold_integers, fold_logic,
-    fold_index, fold_pair, fold_soft,    fold_soft,    fold_dot,      fold_dot,
-    fold_dot,   fold_dense,
+    fold_sum,  fold_sum,  fold_extreme, fold_product, fold_integers, fold_logic, fold_index,
+    fold_pair, fold_soft, fold_soft,    fold_dot,     fold_dot,      fold_dot,   fold_dense,
 };
 const size_t random_fold_count = sizeof random_folds / sizeof *random_folds;

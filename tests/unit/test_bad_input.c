@@ -23,8 +23,8 @@ static void refuses(qn_graph *g, qn_val y, const char *name, const char *const *
   qn_status st = qn_graph_seal(g, &y, 1);
   cr_expect(st == QN_INVALID || st == QN_UNSUPPORTED || st == QN_NOT_FOUND, "%s: '%s'", begin, qn_status_name(st));
   const char *message = st == QN_OK ? "" : qn_error_message();
-  cr_expect(!name || strncmp(message, begin, strlen(begin)) == 0, "\"%s\" does not begin with the operation, %s", message,
-            begin);
+  cr_expect(!name || strncmp(message, begin, strlen(begin)) == 0, "\"%s\" does not begin with the operation, %s",
+            message, begin);
   for (; *parts; parts++)
     cr_expect(strstr(message, *parts) != NULL, "\"%s\" does not hold \"%s\"", message, *parts);
   cr_expect(strstr(message, file) != NULL, "\"%s\" does not name the place, %s", message, file);

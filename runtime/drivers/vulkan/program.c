@@ -6,7 +6,7 @@
 
 static const char *label_of(const qn_code_entry *e) { return e->label ? e->label : e->name ? e->name : "unnamed"; }
 
-qn_status qn_vk_layout(vk_device *d, uint32_t n) {
+static qn_status make_layout(vk_device *d, uint32_t n) {
   if (d->layouts[n])
     return QN_OK;
   VkDescriptorSetLayoutBinding bindings[QN_MAX_BINDINGS + 1];
@@ -35,7 +35,7 @@ qn_status qn_vk_layout(vk_device *d, uint32_t n) {
 
 static qn_status make_pipeline(vk_device *d, VkPipelineCache cache, const qn_code_entry *e, vk_entry *out_entry) {
   qn_mutex_lock(&d->lock);
-  qn_status st = qn_vk_layout(d, e->binding_count);
+  qn_status st = make_layout(d, e->binding_count);
   VkPipelineLayout layout = d->layouts[e->binding_count];
   qn_mutex_unlock(&d->lock);
   QN_TRY(st);

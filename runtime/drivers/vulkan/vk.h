@@ -205,7 +205,6 @@ qn_status qn_vk_buffer_write(qn_buffer *b, uint64_t offset, uint64_t size, const
 qn_status qn_vk_buffer_read(qn_buffer *b, uint64_t offset, uint64_t size, void *out_data);
 void qn_vk_transfers_free(vk_device *d);
 /* program.c */
-qn_status qn_vk_layout(vk_device *d, uint32_t binding_count);
 qn_status qn_vk_program_create(qn_device *d, const qn_code *code, const qn_bytes *binary, bool *out_binary_used,
                                qn_program **out_program);
 qn_status qn_vk_program_binary(qn_program *p, qn_bytes *out_binary);

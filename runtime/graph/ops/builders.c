@@ -17,7 +17,7 @@ static bool join_shapes(qn_type *to, const qn_type *t) {
   return true;
 }
 
-qn_graph *qn_line_up(const char *name, qn_place at, qn_val *v, int count) {
+static qn_graph *line_up(const char *name, qn_place at, qn_val *v, int count) {
   qn_graph *g = qn_graph_common(name, v, (size_t)count, at);
   if (g == NULL)
     return NULL;
@@ -42,7 +42,7 @@ static qn_val add_unary(qn_place at, qn_op op, qn_val x) {
 
 static qn_val add_binary(qn_place at, qn_op op, qn_val a, qn_val b) {
   qn_val v[2] = {a, b};
-  qn_graph *g = qn_line_up(qn_op_get(op)->name, at, v, 2);
+  qn_graph *g = line_up(qn_op_get(op)->name, at, v, 2);
   return g == NULL ? QN_NULL_VAL : qn_graph_add(g, op, v, 2, NULL, NULL, 0, at);
 }
 
@@ -58,14 +58,14 @@ static qn_val add_binary(qn_place at, qn_op op, qn_val a, qn_val b) {
 
 qn_val qn_compare_at(qn_place at, qn_val a, qn_val b, qn_compare_direction direction, qn_compare_type type) {
   qn_val v[2] = {a, b};
-  qn_graph *g = qn_line_up("compare", at, v, 2);
+  qn_graph *g = line_up("compare", at, v, 2);
   qn_attr_compare attr = {.direction = direction, .type = type};
   return g == NULL ? QN_NULL_VAL : qn_graph_add(g, QN_OP_COMPARE, v, 2, &attr, NULL, 0, at);
 }
 
 qn_val qn_select_at(qn_place at, qn_val pred, qn_val on_true, qn_val on_false) {
   qn_val v[3] = {pred, on_true, on_false};
-  qn_graph *g = qn_line_up("select", at, v, 3);
+  qn_graph *g = line_up("select", at, v, 3);
   return g == NULL ? QN_NULL_VAL : qn_graph_add(g, QN_OP_SELECT, v, 3, NULL, NULL, 0, at);
 }
 

@@ -5,6 +5,5 @@
 #include "quern/ops.h"
 
 /* Broadcasts `count` values to their common shape by NumPy's rule, in place. Their graph; NULL after a failure. */
-qn_graph *qn_line_up(const char *name, qn_place at, qn_val *v, int count);
 
 #endif

@@ -195,17 +195,17 @@ qn_ex_pair qn_ex_log_fraction(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x) {
   return y;
 }
 
-qn_sval qn_ex_log_join(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x) {
+static qn_sval log_join(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x) {
   return qs_fma(s, x.e, qn_ex_k(s, m, m->ln2_hi), qn_ex_log_fraction(s, m, x).hi);
 }
 
-qn_sval qn_ex_log_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
-  return qn_ex_log_join(s, m, qn_ex_log_split(s, m, x));
+static qn_sval log_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
+  return log_join(s, m, qn_ex_log_split(s, m, x));
 }
 
 qn_sval qn_ex_log_any(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
   qn_sval inf = qn_ex_inf(s, m), zero = qn_ex_k(s, m, 0);
-  qn_sval y = qs_select(s, qs_lt(s, x, inf), qn_ex_log_pos(s, m, x), x);
+  qn_sval y = qs_select(s, qs_lt(s, x, inf), log_pos(s, m, x), x);
   qn_sval edge = qs_select(s, qs_eq(s, x, zero), qs_neg(s, inf), qn_ex_nan(s, m));
   return qs_select(s, qs_gt(s, x, zero), y, edge);
 }
@@ -222,7 +222,7 @@ qn_sval qn_ex_log1p_product(qn_sink *s, const qn_ex_fmt *m, qn_sval a, qn_sval b
   qn_ex_split y;
   y.f = qs_fma(s, qs_mul(s, qs_mul(s, a, sixteenth), scale), b, rest);
   y.e = qs_convert(s, m->t, e);
-  return qn_ex_log_join(s, m, y);
+  return log_join(s, m, y);
 }
 
 qn_sval qn_ex_log1p_any(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {

@@ -8,18 +8,6 @@ static const double tail_f32[] = {0.200000763, 0.142735437, 0.117098838}; /* 2^-
 static const double tail_f64[] = {0.1999999999999999,   0.14285714285725615,  0.11111111107464056,
                                   0.09090909637819912,  0.076922627731067825, 0.066688057610318777,
                                   0.058237213266477135, 0.061111402336095993}; /* 2^-71 */
-static const double exp_f32[] = {0.49999994, 0.166665182, 0.0416684151, 0.00836899318, 0.00138140318};
-static const double exp_f64[] = {0.5,
-                                 0.16666666666666682,
-                                 0.041666666666666484,
-                                 0.0083333333333177346,
-                                 0.0013888888889001631,
-                                 0.00019841269894938421,
-                                 2.4801587076011538e-05,
-                                 2.7557236028315805e-06,
-                                 2.7557490505943564e-07,
-                                 2.511171589577326e-08,
-                                 2.0847947756905102e-09};
 
 /* log2 of the mantissa 1 + f = (1 + s)/(1 - s), s = f/(2 + f): (2/ln2)(s + s z (1/3 + z P(z))), all in pairs. */
 static qn_ex_pair log2_mantissa(qn_sink *s, const qn_ex_fmt *m, qn_sval f) {
@@ -82,11 +70,7 @@ static qn_sval exp2_product(qn_sink *s, const qn_ex_fmt *m, qn_ex_pair log2, qn_
   qn_sval t = qs_add(s, p, magic);
   qn_sval r = qs_add(s, qs_sub(s, p, qs_sub(s, t, magic)), p_lo);
   r = qs_mul(s, r, qn_ex_k(s, m, 0.69314718055994531));
-  int n;
-  const double *c = QN_EX_PICK(m, exp_f32, exp_f64, &n);
-  qn_sval one = qn_ex_k(s, m, 1);
-  qn_sval e = qs_fma(s, qs_fma(s, qn_ex_poly(s, r, c, n), r, one), r, one);
-  return qn_ex_scale(s, m, e, qs_bitcast(s, m->i, t));
+  return qn_ex_scale(s, m, qn_ex_exp_poly(s, m, r), qs_bitcast(s, m->i, t));
 }
 
 qn_sval qn_ex_pow_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x, qn_sval y) {

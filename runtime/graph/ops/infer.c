@@ -59,13 +59,6 @@ qn_status qn_infer_match(const qn_infer *c, int i, int j) {
   return QN_OK;
 }
 
-qn_status qn_infer_match_shape(const qn_infer *c, int i, int j) {
-  if (!qn_type_same_shape(&c->operands[i], &c->operands[j]))
-    return QN_ERR(QN_INVALID, "%s: operand %d is %s, expected the shape of %s as operand %d", c->name, i,
-                  qn_type_str(&c->operands[i]), qn_type_str(&c->operands[j]), j);
-  return QN_OK;
-}
-
 qn_status qn_infer_same(qn_infer *c) {
   const qn_op_def *def = qn_op_get(c->op);
   QN_TRY(qn_infer_count(c, def->arity));

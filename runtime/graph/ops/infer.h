@@ -10,8 +10,6 @@ qn_status qn_infer_count(const qn_infer *c, int want);
 qn_status qn_infer_dtype(const qn_infer *c, int i, unsigned mask);
 /* Operand i's type equals operand j's: "add: operand 1 is f32[3], expected f32[4] as operand 0". */
 qn_status qn_infer_match(const qn_infer *c, int i, int j);
-/* Operand i's shape equals operand j's, the dtypes are free: "select: operand 1 has shape of f32[3], ...". */
-qn_status qn_infer_match_shape(const qn_infer *c, int i, int j);
 /* Elementwise: the row's arity and dtypes, all operands of one type, which is the result's. */
 qn_status qn_infer_same(qn_infer *c);
 /* The same with a bool result. */

@@ -27,13 +27,6 @@ qn_dims qn_dims_iota(int n) {
   return out;
 }
 
-bool qn_dims_has(const qn_dims *dims, int64_t axis) {
-  for (int i = 0; i < dims->n; ++i)
-    if (dims->d[i] == axis)
-      return true;
-  return false;
-}
-
 qn_dims qn_dims_prepend(const qn_dims *dims, int64_t x) {
   qn_dims out = {0};
   out.d[0] = x;

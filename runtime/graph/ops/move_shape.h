@@ -8,7 +8,6 @@
 /* ---- dims ---- */
 qn_dims qn_dims_of(int n, const int64_t *d);
 qn_dims qn_dims_iota(int n); /* 0, 1, ... n-1 */
-bool qn_dims_has(const qn_dims *dims, int64_t axis);
 /* Every entry of `dims` behind a new leading axis: each moved up by one; `lead` puts 0 in front. */
 qn_dims qn_dims_lifted(const qn_dims *dims, bool lead);
 /* Axes below `rank` that are in none of the two lists, ascending; either list may be NULL. */

@@ -90,7 +90,7 @@ static uint64_t saturate(double x, qn_dtype t) {
   return x >= top ? UINT64_MAX >> (64 - bits) : x <= 0 ? 0 : (uint64_t)x;
 }
 
-void qn_element_store(qn_dtype t, double x, void *out) {
+static void element_store(qn_dtype t, double x, void *out) {
   float f = (float)x;
   if (t == QN_F64 || t == QN_C128) {
     memcpy(out, &x, sizeof x);
@@ -113,7 +113,7 @@ void qn_element_parse(qn_dtype t, const char *text, void *out) {
     float f = strtof(text, NULL);
     memcpy(out, &f, sizeof f);
   } else {
-    qn_element_store(t, strtod(text, NULL), out);
+    element_store(t, strtod(text, NULL), out);
   }
 }
 
@@ -142,7 +142,7 @@ static qn_status iota_eval(const qn_ref_call *call) {
       for (size_t k = 0; k < size; k++)
         element[k] = (uint8_t)((uint64_t)at >> (8 * k));
     else
-      qn_element_store(t->dtype, (double)at, element);
+      element_store(t->dtype, (double)at, element);
     memcpy((char *)call->out[0] + (size_t)i * size, element, size);
   }
   return QN_OK;
@@ -184,7 +184,7 @@ qn_val qn_constant_at(qn_place at, qn_graph *g, qn_type type, const void *data) 
 qn_val qn_full_at(qn_place at, qn_graph *g, qn_type type, double x) {
   uint64_t element[2] = {0, 0};
   if (type.dtype > QN_DTYPE_NONE && type.dtype < QN_DTYPE_COUNT)
-    qn_element_store(type.dtype, x, element);
+    element_store(type.dtype, x, element);
   bool empty = type.rank >= 0 && type.rank <= QN_MAX_RANK && qn_type_elements(&type) == 0;
   return add_constant(at, g, &type, element, empty ? 0 : 1);
 }

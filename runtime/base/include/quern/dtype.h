@@ -49,6 +49,8 @@ static inline bool qn_dtype_is_complex(qn_dtype t) { return t == QN_C64 || t == 
 static inline bool qn_dtype_is_signed(qn_dtype t) { return t >= QN_I8 && t <= QN_I64; }
 static inline bool qn_dtype_is_unsigned(qn_dtype t) { return t >= QN_U8 && t <= QN_U64; }
 static inline bool qn_dtype_is_int(qn_dtype t) { return t >= QN_I8 && t <= QN_U64; }
+qn_dtype qn_dtype_wide(qn_dtype t);     /* what arithmetic is done in: f32 for f16 and bf16, else t */
+qn_dtype qn_dtype_unsigned(qn_dtype t); /* the unsigned integer of t's size; QN_DTYPE_NONE for complex128 and none */
 
 /* Exact conversions on the host; rounding is to nearest even, overflow goes to infinity, NaN stays NaN. */
 float qn_f16_to_f32(uint16_t bits);

@@ -20,6 +20,7 @@ typedef struct qn_dims {
   int32_t n;
   int64_t d[QN_MAX_RANK];
 } qn_dims;
+bool qn_dims_has(const qn_dims *dims, int64_t axis);
 
 typedef struct qn_type {
   qn_dtype dtype;
@@ -33,6 +34,7 @@ qn_type qn_type_make(qn_dtype dtype, int rank, const int64_t *dims);
 qn_type qn_type_scalar(qn_dtype dtype);
 bool qn_type_equal(const qn_type *a, const qn_type *b);
 bool qn_type_same_shape(const qn_type *a, const qn_type *b);
+bool qn_type_same_but_units(const qn_type *a, const qn_type *b); /* the same dimensions in order, those of 1 left out */
 int64_t qn_type_elements(const qn_type *t);
 int64_t qn_type_bytes(const qn_type *t);
 void qn_type_print(const qn_type *t, qn_text *out); /* tensor<32x784xf32> */

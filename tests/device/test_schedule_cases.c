@@ -1,0 +1,128 @@
+/* Graphs that were once scheduled wrongly, in their smallest form, each against the oracle on the cpu, fused and one kernel per node. */
+#include "expect.h"
+#include "graph_kit.h"
+#include "quern/drivers.h"
+
+#define X(i) qn_tree_get(args[i], "x")
+#define CASE(name)                                                                                                     \
+  static qn_tree *name(qn_graph *g, qn_tree *const *args, void *user) {                                                \
+    qn_tree *r = qn_tree_create(g);                                                                                    \
+    (void)user;
+
+static const int64_t first[] = {0}, last[] = {-1};
+
+/* A row's result beside that of all other rows: the second product is not to be had while a row is computed. */
+CASE(outer_product_of_means)
+qn_val m = qn_mean(X(0), 1, last, false), all = qn_mean(X(0), 1, last, true);
+qn_val product = qn_mul(all, m);
+qn_tree_set(r, "product", product);
+qn_tree_set(r, "max", qn_reduce_max(product, 1, last, false));
+qn_tree_set(r, "minus", qn_sub(m, qn_reshape(qn_transpose(all, NULL), 1, last)));
+return r;
+}
+
+/* A map's results in two ranks. */
+CASE(units_in_a_map)
+qn_val a = qn_mul(qn_tanh(X(0)), qn_exp(qn_add(X(0), qn_reverse(qn_sum(X(0), 1, last, true), 1, first))));
+qn_tree_set(r, "dot", qn_dot(qn_transpose(a, NULL), a)); /* has it stored, before the others are looked at */
+qn_val wide = qn_reshape(a, 3, ((const int64_t[]){33, 1, 17})),
+       ends = qn_reshape(a, 4, ((const int64_t[]){1, 33, 17, 1}));
+qn_tree_set(r, "a", a);
+qn_tree_set(r, "wide", qn_neg(wide));
+qn_tree_set(r, "ends", ends);
+qn_tree_set(r, "columns", qn_sum(a, 1, first, false));
+return r;
+}
+
+/* The product is stored, for the scatter, beside what needs a sum; the sum of its squares may join that first sum and must not wait for the store. */
+CASE(stored_after_it_was_used)
+qn_graph *body;
+if (qn_region_binary(QN_OP_ADD, QN_F32, &body) != QN_OK)
+  return r;
+qn_val s = qn_sum_all(X(1)), product = qn_mul(X(0), X(1)), squares = qn_mul(product, product),
+       t = qn_reverse(qn_mul(X(0), s), 1, first);
+qn_attr_scatter a = {.inserted_window_dims = {1, {0}}, .scatter_dims_to_operand_dims = {1, {0}}, .index_vector_dim = 1};
+qn_tree_set(r, "scattered", qn_scatter(t, qn_convert(X(2), QN_I32), product, &a, body));
+qn_tree_set(r, "squares", qn_sum_all(squares));
+qn_graph_release(body);
+return r;
+}
+
+static const graph_case cases[] = {
+    {"outer", outer_product_of_means, {{.dtype = QN_F32, .rank = 2, .dims = {33, 33}}}, 1, -2, 2, 1e-5},
+    {"units", units_in_a_map, {{.dtype = QN_F32, .rank = 2, .dims = {33, 17}}}, 1, -2, 2, 1e-5},
+    {"stored",
+     stored_after_it_was_used,
+     {{.dtype = QN_F32, .rank = 1, .dims = {16}},
+      {.dtype = QN_F32, .rank = 1, .dims = {16}},
+      {.dtype = QN_F32, .rank = 1, .dims = {16}}},
+     3,
+     -2,
+     18,
+     1e-5},
+};
+
+static qn_device *cpu(void) {
+  qn_device *d = NULL;
+  size_t count;
+  const qn_driver *const *drivers = qn_drivers(&count);
+  QN_ASSERT_OK(qn_device_open(drivers, count, "cpu", &d));
+  return d;
+}
+
+Test(schedule_cases, against_the_oracle) {
+  qn_device *d = cpu();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    graph_inputs in;
+    graph_results want, fused, plain;
+    char why[256];
+    QN_ASSERT_OK(graph_inputs_make(&cases[i], &in));
+    QN_EXPECT_OK(graph_run_oracle(&cases[i], &in, &want));
+    QN_EXPECT_OK(graph_run_device(d, &cases[i], &in, &(qn_compile_desc){0}, &fused));
+    QN_EXPECT_OK(graph_run_device(d, &cases[i], &in, &(qn_compile_desc){.no_fusion = true, .interpret = true}, &plain));
+    cr_expect(!graph_differs(&fused, &want, cases[i].tolerance, why), "%s: %s", cases[i].name, why);
+    cr_expect(!graph_differs(&plain, &fused, 0, why), "%s, unfused: %s", cases[i].name, why);
+    graph_results_free(&plain);
+    graph_results_free(&fused);
+    graph_results_free(&want);
+    graph_inputs_free(&in);
+  }
+  qn_device_release(d);
+}
+
+/* ---- an empty leaf lies where the next one does: it must not be taken for it when that is overwritten ---- */
+
+CASE(counts_up)
+qn_val w = qn_tree_get(args[0], "w");
+qn_tree_set(r, "state/empty", qn_neg(qn_tree_get(args[0], "empty")));
+qn_tree_set(r, "state/w", qn_add(w, qn_like(w, 1)));
+qn_tree_set(r, "old", w);
+return r;
+}
+
+Test(schedule_cases, an_empty_leaf_before_one_in_place) {
+  static const qn_plan_donation state[] = {{0, "state"}};
+  const qn_jit_desc desc = {.compile = {.donations = state, .donation_count = 1, .interpret = true}};
+  qn_device *d = cpu();
+  qn_treedef def = {0};
+  qn_traced traced;
+  qn_step *s;
+  qn_tensors *t, *result;
+  float w[4] = {1, 2, 3, 4}, got[4], old[4];
+  QN_ASSERT_OK(qn_treedef_add(&def, "empty", qn_type_of(QN_F32, 2, 0, 3)));
+  QN_ASSERT_OK(qn_treedef_add(&def, "w", qn_type_of(QN_F32, 1, 4)));
+  QN_ASSERT_OK(qn_trace(counts_up, NULL, "counts_up", &def, 1, &traced));
+  QN_ASSERT_OK(qn_jit(d, &traced, &desc, &s));
+  QN_ASSERT_OK(qn_tensors_create(d, &qn_step_plan(s)->args[0], "state", &t));
+  QN_ASSERT_OK(qn_tensors_write(t, "w", w));
+  QN_ASSERT_OK(qn_step_call(s, &t, 1, &result, NULL));
+  QN_ASSERT_OK(qn_tensors_read(t, "w", got));
+  QN_ASSERT_OK(qn_tensors_read(result, "old", old));
+  for (int i = 0; i < 4; i++)
+    cr_expect(got[i] == w[i] + 1 && old[i] == w[i], "%d: %g, before it %g", i, (double)got[i], (double)old[i]);
+  qn_tensors_release(t);
+  qn_step_release(s);
+  qn_traced_free(&traced);
+  qn_treedef_free(&def);
+  qn_device_release(d);
+}
