@@ -1,5 +1,6 @@
 /* Arguments by tables: long options with a value behind '=' or as the next word, operands, `--` before operands that begin with a dash. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,10 +31,13 @@ static int unknown(const cli_command *c, const char *word) {
 
 static int set_number(const cli_command *c, const cli_option *o, const char *text, long long *out) {
   char *end = NULL;
+  long long most = o->kind == CLI_LONG ? LLONG_MAX : INT_MAX;
   errno = 0;
   *out = strtoll(text, &end, 10);
   if (!*text || *end || errno || *out < o->least)
     return qn_cli_usage("%s --%s: '%s' is no whole number from %lld on", c->name, o->name, text, o->least);
+  if (*out > most)
+    return qn_cli_usage("%s --%s: %s is too large, expected at most %lld", c->name, o->name, text, most);
   return CLI_OK;
 }
 
@@ -55,7 +59,7 @@ static int parse_option(const cli_command *c, int argc, char **argv, int *at, cl
     return qn_cli_usage("%s --%s needs a value: --%s %s", c->name, o->name, o->name, o->value);
   out->values[i].given = true;
   out->values[i].text = value;
-  return o->kind == CLI_NUMBER ? set_number(c, o, value, &out->values[i].number) : CLI_OK;
+  return o->kind == CLI_TEXT ? CLI_OK : set_number(c, o, value, &out->values[i].number);
 }
 
 int qn_cli_parse(const cli_command *c, int argc, char **argv, cli_args *out, bool *out_help) {

@@ -35,6 +35,15 @@ static void print_row(const qn_device_info *i, int id_width, int name_width, con
     printf("  %-*s  %s\n", id_width, "", i->reason);
 }
 
+static void print_no_default(const qn_device_info *infos, size_t count) {
+  const char *chosen = qn_env_get(QN_ENV_DEVICE);
+  for (size_t i = 0; i < count; i++)
+    if (infos[i].is_default)
+      return;
+  if (chosen && !qn_cli_is_reference(NULL))
+    printf("there is no default: QN_DEVICE is %s, which names no usable device\n", chosen);
+}
+
 static void print_table(const qn_device_info *infos, size_t count) {
   int id_width = 7, name_width = 20;
   cli_colors k = qn_cli_colors(stdout);
@@ -49,6 +58,7 @@ static void print_table(const qn_device_info *infos, size_t count) {
   for (size_t i = 0; i < count; i++)
     print_row(&infos[i], id_width, name_width, &k);
   printf("  %-*s  the reference interpreter, for 'quern replay'\n", id_width, "cpu-ref");
+  print_no_default(infos, count);
 }
 
 static void add_text(qn_text *t, const char *key, const char *value) {

@@ -94,8 +94,15 @@ static qn_status find_devices(session *s, const char *which) {
 
 static void print_cases(const session *s, const replay_run *r) {
   cli_colors k = qn_cli_colors(stdout);
+  size_t not_run = 0;
+  const char *reason = "";
   for (size_t i = 0; i < r->suite->case_count; i++) {
     const replay_result *x = &r->results[i];
+    if (x->outcome == REPLAY_FAILED && x->why && strncmp(x->why, "not run: ", 9) == 0 && !s->verbose) {
+      not_run++;
+      reason = x->why;
+      continue;
+    }
     const char *id = qn_replay_text(r->suite->cases[i], "id"), *why = x->why ? x->why : "";
     if (x->outcome == REPLAY_FAILED)
       printf("  %sFAILED%s  %s: %s\n", k.bad, k.off, id, why);
@@ -106,6 +113,8 @@ static void print_cases(const session *s, const replay_run *r) {
     else if (x->outcome == REPLAY_PASSED && s->verbose)
       printf("  %spassed%s  %s\n", k.good, k.off, id);
   }
+  if (not_run)
+    printf("  %sFAILED%s  %zu cases, %s\n", k.bad, k.off, not_run, reason);
 }
 
 static void add_ids(qn_text *t, const char *key, const replay_run *r, replay_outcome outcome, bool with_why) {

@@ -6,6 +6,8 @@
 #include "program.h"
 #include "quern/train.h"
 
+enum { MOST_THREADS = 256 }; /* as the cpu device allows */
+
 static int train(const qn_program_def *program, const char *device, qn_train_options *o) {
   qn_device *d;
   qn_status st = qn_cli_open(device, "train", &d);
@@ -28,6 +30,8 @@ static int run(const cli_args *args) {
   if (!program)
     return qn_cli_no_program("train", args->operands[0]);
   const char *threads = qn_cli_text(args, "threads");
+  if (qn_cli_number(args, "threads", 1) > MOST_THREADS)
+    return qn_cli_usage("train --threads: %s is too large, expected at most %d", threads, MOST_THREADS);
   if (threads)
     (void)setenv("QN_THREADS", threads, 1); /* before the environment is first read */
   qn_train_options o = {
@@ -59,7 +63,7 @@ const cli_command qn_cli_train = {
              "cpu, opencl[:N|:TEXT], vulkan[:N|:TEXT]; default: the first in 'quern devices'"},
             {"epochs", "N", CLI_NUMBER, 1, "passes over the data"},
             {"batch", "B", CLI_NUMBER, 1, "rows a step"},
-            {"seed", "S", CLI_NUMBER, 0, "of initial values, shuffling and dropout (default 0)"},
+            {"seed", "S", CLI_LONG, 0, "of initial values, shuffling and dropout (default 0)"},
             {"data", "DIR", CLI_TEXT, 0, "folder of the data set, IDX files as MNIST's"},
             {"out", "DIR", CLI_TEXT, 0, "folder of checkpoint, history and report (default quern-out/NAME)"},
             {"resume", NULL, CLI_FLAG, 0, "goes on from the checkpoint in the out folder"},

@@ -9,7 +9,12 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_OPTIONS = 20, CLI_OPERANDS = 8 };
 
-typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER } cli_kind;
+typedef enum cli_kind {
+  CLI_FLAG,
+  CLI_TEXT,
+  CLI_NUMBER,
+  CLI_LONG
+} cli_kind; /* a number fits int, a long number long long */
 
 typedef struct cli_option {
   const char *name;  /* "device", without dashes */

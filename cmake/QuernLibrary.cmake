@@ -6,7 +6,7 @@ target_compile_options(
   INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla
             # a*b+c stays two roundings unless a kernel says fma; the other two change no value, only speed
             -ffp-contract=off -fno-math-errno -fno-trapping-math
-            -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+            -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(QN_WERROR)
   target_compile_options(quern_flags INTERFACE -Werror)
 endif()
@@ -49,8 +49,8 @@ function(qn_library name)
     list(APPEND includes ${found_includes})
   endforeach()
   foreach(dir ${arg_EXCLUDE})
-    list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${dir}/")
-    list(FILTER includes EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${dir}/")
+    list(FILTER sources EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/${dir}/")
+    list(FILTER includes EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/${dir}/")
   endforeach()
   if(NOT sources AND NOT includes)
     return()

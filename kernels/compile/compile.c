@@ -22,13 +22,31 @@ qn_status qn_layout_from_treedef(const qn_treedef *def, qn_layout *out_layout) {
   return QN_OK;
 }
 
+static bool is_below(const char *path, const char *prefix) {
+  size_t n = strlen(prefix);
+  return n == 0 || (strncmp(path, prefix, n) == 0 && (path[n] == '\0' || path[n] == '/'));
+}
+
 static bool is_donated(const qn_plan *p, const char *path) {
-  for (size_t i = 0; i < p->donation_count; i++) {
-    size_t n = strlen(p->donations[i].prefix);
-    if (n == 0 || (strncmp(path, p->donations[i].prefix, n) == 0 && (path[n] == '\0' || path[n] == '/')))
+  for (size_t i = 0; i < p->donation_count; i++)
+    if (is_below(path, p->donations[i].prefix))
       return true;
-  }
   return false;
+}
+
+/* A misspelt prefix would leave the argument as it is, call after call. */
+static qn_status check_donation(const qn_plan *p, const qn_traced *fn, const qn_plan_donation *d) {
+  const char *prefix = d->prefix ? d->prefix : "";
+  if (d->arg >= fn->arg_count)
+    return QN_ERR(QN_INVALID, "%s: argument %zu is donated, but there are only %zu", p->name, d->arg, fn->arg_count);
+  bool any = fn->result.count == 0 || fn->args[d->arg].count == 0;
+  for (size_t i = 0; i < fn->result.count && !any; i++)
+    any = is_below(fn->result.leaves[i].path, prefix);
+  if (!any)
+    return QN_ERR(QN_INVALID,
+                  "%s: argument %zu is donated to the results below '%s', but there are none (the first is '%s')",
+                  p->name, d->arg, prefix, fn->result.leaves[0].path);
+  return QN_OK;
 }
 
 static qn_status set_signature(qn_plan *p, const qn_traced *fn, const qn_compile_desc *desc) {
@@ -39,8 +57,7 @@ static qn_status set_signature(qn_plan *p, const qn_traced *fn, const qn_compile
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a plan");
   for (size_t i = 0; i < desc->donation_count; i++) {
     const qn_plan_donation *d = &desc->donations[i];
-    if (d->arg >= fn->arg_count)
-      return QN_ERR(QN_INVALID, "%s: argument %zu is donated, but there are only %zu", p->name, d->arg, fn->arg_count);
+    QN_TRY(check_donation(p, fn, d));
     p->donations[i] = (qn_plan_donation){d->arg, qn_arena_strdup(&p->arena, d->prefix ? d->prefix : "")};
     if (!p->donations[i].prefix)
       return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a plan");

@@ -147,7 +147,7 @@ static qn_status finish(qn_kbuild *b) {
     return QN_ERR(QN_INTERNAL, "kernel builder: %zu loops or conditions are not closed", st->depth);
   if (k->items == 0)
     k->items = 1;
-  if (!qn_kernel_hoist(k) || !qn_kernel_sweep(k))
+  if (!qn_kernel_hoist(k) || !qn_kernel_sweep(k) || !qn_kernel_order(k))
     return QN_ERR(QN_OUT_OF_MEMORY, "kernel builder: no memory");
   QN_TRY(qn_kernel_verify(k));
   if (!k->name[0])

@@ -67,6 +67,7 @@ uint64_t qn_kb_range(const qn_kbuild *b, const qn_kinst *in); /* the upper bound
 /* ---- passes over a finished list (optimize.c) ---- */
 bool qn_kernel_hoist(qn_kernel *k); /* loop-invariant code out of loops, merging again; false when memory ran out */
 bool qn_kernel_sweep(qn_kernel *k); /* removes what nothing depends on */
+bool qn_kernel_order(qn_kernel *k); /* order.c: the same list however the calls that built it were ordered */
 void qn_kernel_name(qn_kernel *k);  /* by content */
 
 unsigned qn_kdtype_width(qn_dtype t); /* bits; bool 1 */

@@ -99,8 +99,8 @@ static lword narrow_op(legalizer *l, qn_sop op, qn_dtype t, const lword *in) {
     return one_word(qs_shr(l->s, emit(l, QN_S_MUL, held, in), qs_bits(l->s, held, w)));
   case QN_S_POPCNT:
   case QN_S_CLZ: {
-    lword bits = one_word(qn_legal_to_bits(l, t, in[0].w[0]));
-    qn_sval n = emit(l, op, QN_U32, &bits);
+    const lword bits[3] = {one_word(qn_legal_to_bits(l, t, in[0].w[0]))}; /* as long as emit may read */
+    qn_sval n = emit(l, op, QN_U32, bits);
     if (op == QN_S_CLZ)
       n = qs_sub(l->s, n, lu32(l, 32 - w));
     return one_word(qs_convert(l->s, held, n));

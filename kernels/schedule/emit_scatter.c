@@ -40,7 +40,8 @@ static qn_sval target(qn_emit *e, const qn_node *n, const qn_attr_scatter *a, co
       where[a->index_vector_dim] = qn_ix_const(e, c);
     int64_t d = a->scatter_dims_to_operand_dims.d[c];
     qn_sval start = qn_expand_convert(e->k, QN_I32, qn_emit_value(e, n->operands[1], where, (qn_sval){0}));
-    qn_sval fits = qs_and(e->k, qs_ge(e->k, start, qn_emit_i32(e, 0)), qs_le(e->k, start, qn_emit_i32(e, in->dims[d] - size[d])));
+    qn_sval fits =
+        qs_and(e->k, qs_ge(e->k, start, qn_emit_i32(e, 0)), qs_le(e->k, start, qn_emit_i32(e, in->dims[d] - size[d])));
     ok = qn_emit_and(e, ok, fits);
     at[d] = qn_ix_add(e, at[d], qn_ix_scalar(e, start, 1));
   }

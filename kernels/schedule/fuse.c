@@ -6,6 +6,7 @@
  * joins the highest part it depends on, parts stay numbered in dependency order and no cycle can arise. */
 #include "schedule.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -456,10 +457,13 @@ static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
 static qn_status check_size(const qn_schedule *s, const qn_node *n) {
   for (int i = 0; i < n->result_count; i++) {
     const qn_type *t = qn_graph_type(s->g, n->first_result + (uint32_t)i);
-    if (qn_type_elements(t) > INT32_MAX)
-      return QN_ERR(
-          QN_UNSUPPORTED, "%s: result %s has more than 2^31-1 elements, which kernels on %s cannot index (%s:%d)",
-          qn_op_get(n->op)->name, qn_type_str(t), s->caps->id, n->place.file ? n->place.file : "?", n->place.line);
+    if (qn_type_elements(t) <= INT32_MAX)
+      continue;
+    char place[128] = ""; /* parameters have none */
+    if (n->place.file)
+      (void)snprintf(place, sizeof place, " (%s:%d)", n->place.file, n->place.line);
+    return QN_ERR(QN_UNSUPPORTED, "%s: result %s has more than 2^31-1 elements, which kernels on %s cannot index%s",
+                  qn_op_get(n->op)->name, qn_type_str(t), s->caps->id, place);
   }
   return QN_OK;
 }

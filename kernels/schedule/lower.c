@@ -53,7 +53,9 @@ static bool dot_as_reduce(lowering *l, const qn_node *n, qn_val *out) {
     dims[rank] = rt->dims[i];
     axes[rank++] = where;
   }
-  qn_dtype w = qn_dtype_size(qn_dtype_wide(t->dtype)) > qn_dtype_size(qn_dtype_wide(lt->dtype)) ? qn_dtype_wide(t->dtype) : qn_dtype_wide(lt->dtype);
+  qn_dtype w = qn_dtype_size(qn_dtype_wide(t->dtype)) > qn_dtype_size(qn_dtype_wide(lt->dtype))
+                   ? qn_dtype_wide(t->dtype)
+                   : qn_dtype_wide(lt->dtype);
   qn_val x = qn_convert_at(n->place, l->map[n->operands[0]], w);
   qn_val y = qn_reshape_at(n->place, qn_convert_at(n->place, l->map[n->operands[1]], w), rank, dims);
   y = qn_broadcast_in_dim_at(n->place, y, lt->rank, lt->dims, axes);

@@ -134,7 +134,8 @@ static qn_status add_copy(sched_places *p, sched_copy c) {
 static uint32_t param_at(const qn_schedule *s, const qn_plan *plan, uint32_t slab, uint64_t offset) {
   for (size_t i = 0; i < qn_graph_param_count(s->g); i++) {
     const sched_value *v = &s->values[qn_graph_param_at(s->g, i)];
-    bool some = qn_type_bytes(qn_graph_type(s->g, qn_graph_param_at(s->g, i))) > 0; /* an empty leaf lies where the next one does */
+    bool some = qn_type_bytes(qn_graph_type(s->g, qn_graph_param_at(s->g, i))) >
+                0; /* an empty leaf lies where the next one does */
     if (some && v->slab == slab && v->offset == offset)
       return qn_graph_param_at(s->g, i);
   }
@@ -144,7 +145,8 @@ static uint32_t param_at(const qn_schedule *s, const qn_plan *plan, uint32_t sla
 
 /* Slabs that a kernel may bind: the arena, the results, and as many arguments as fit. */
 static size_t bindable_args(const qn_schedule *s) {
-  uint32_t limit = s->caps->max_bindings && s->caps->max_bindings < QN_MAX_BINDINGS ? s->caps->max_bindings : QN_MAX_BINDINGS;
+  uint32_t limit =
+      s->caps->max_bindings && s->caps->max_bindings < QN_MAX_BINDINGS ? s->caps->max_bindings : QN_MAX_BINDINGS;
   return limit > 2 ? limit - 2 : 1;
 }
 

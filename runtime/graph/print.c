@@ -34,6 +34,7 @@ void qn_print_dims(qn_text *out, const qn_dims *d) {
   qn_text_puts(out, "]");
 }
 
+/* Quoted, with MLIR's escapes. */
 static void print_string(qn_text *out, const char *s, size_t n) {
   qn_text_puts(out, "\"");
   for (size_t i = 0; i < n; i++) {
@@ -60,6 +61,7 @@ static void print_symbol(qn_text *out, const char *name) {
     print_string(out, name, n);
 }
 
+/* Trailing operands that regions capture. */
 static int captures_of(const qn_node *n) {
   if (n->region_count == 0 || !qn_form_get(n->op)->combiner)
     return 0;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const char *label_of(const qn_code_entry *e) { return e->label ? e->label : e->name ? e->name : "unnamed"; }
+const char *qn_code_entry_label(const qn_code_entry *e) { return e->label ? e->label : e->name ? e->name : "unnamed"; }
 
 static const char *format_name(qn_code_format f) {
   static const char *const names[] = {"native", "OpenCL C", "SPIR-V", "null"};
@@ -13,7 +13,7 @@ static const char *format_name(qn_code_format f) {
 
 static qn_status check_entry(const qn_device *d, const qn_code *code, const qn_code_entry *e) {
   const qn_device_caps *caps = &d->caps;
-  const char *label = label_of(e);
+  const char *label = qn_code_entry_label(e);
   if (e->items == 0)
     return QN_ERR(QN_INVALID, "program: kernel %s has 0 items a group, expected at least 1", label);
   if (e->items > caps->max_group_items)

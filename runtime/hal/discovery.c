@@ -95,11 +95,16 @@ static const qn_device_info *find_row(const qn_device_info *infos, size_t count,
   return first_of(infos, count, which, n, colon + 1);
 }
 
+/* The cpu is unusable only where a switch for it is wrong: then it is named, and no software device takes its place. */
 static const qn_device_info *default_row(const qn_device_info *infos, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (infos[i].usable && rank_of(&infos[i]) < 3)
-      return &infos[i];
-  return NULL;
+  const qn_device_info *first = NULL, *cpu = NULL;
+  for (size_t i = 0; i < count; i++) {
+    if (infos[i].usable && rank_of(&infos[i]) < 3 && !first)
+      first = &infos[i];
+    if (of_driver(&infos[i], "cpu", 3))
+      cpu = &infos[i];
+  }
+  return cpu && !cpu->usable && (!first || rank_of(first) > 1) ? cpu : first;
 }
 
 static void mark_default(qn_device_info *infos, size_t count) {

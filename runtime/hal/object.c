@@ -133,7 +133,7 @@ static qn_status fill_entries(qn_program *p, const qn_code *code) {
   p->entry_count = code->entry_count;
   for (size_t i = 0; i < code->entry_count; i++) {
     const qn_code_entry *e = &code->entries[i];
-    const char *label = e->label ? e->label : e->name ? e->name : "unnamed";
+    const char *label = qn_code_entry_label(e);
     (void)snprintf(p->entries[i].label, sizeof p->entries[i].label, "%s", label);
     p->entries[i].items = e->items;
     p->entries[i].binding_count = e->binding_count;

@@ -56,6 +56,11 @@ expect 2 "train --batch: '0' is no whole number from 1 on" train mnist_mlp --bat
 expect 2 "train --batch: '3x' is no whole number" train mnist_mlp --batch=3x
 expect 2 "train --seed: '-1' is no whole number from 0 on" train mnist_mlp --seed -1
 expect 2 "train --epochs: '99999999999999999999'" train mnist_mlp --epochs 99999999999999999999
+expect 2 "train --epochs: 3000000000 is too large, expected at most 2147483647" train mnist_mlp --epochs 3000000000
+expect 2 "explain --batch: 2147483648 is too large" explain mnist_mlp --batch 2147483648
+expect 2 "train --threads: 257 is too large, expected at most 256" train mnist_mlp --threads 257
+QN_THREADS=abc expect 2 "QN_THREADS=abc" train mnist_mlp
+QN_DEVICE=nonsense expect 0 "QN_DEVICE is nonsense" devices
 expect 2 "train --out needs a value" train mnist_mlp --out
 expect 2 "train --scale takes no value" train mnist_mlp --scale=1
 expect 2 'no device "gpu:9"; there are: ' train mnist_mlp --device gpu:9

@@ -30,6 +30,14 @@ static qn_status card_open(const qn_device_info *info, qn_device **out_device) {
   return QN_ERR(QN_CANCELLED, "opening %s", info->caps.id);
 }
 static const qn_driver card = {.name = "opencl", .enumerate = card_enumerate, .open = card_open};
+static qn_status soft_enumerate(qn_device_info **infos, size_t *count, size_t *capacity) {
+  qn_device_info row = {.usable = true};
+  row.caps.software = true;
+  row.caps.max_groups[0] = 10;
+  strcpy(row.caps.id, "vulkan:0");
+  return qn_device_info_append(infos, count, capacity, &row);
+}
+static const qn_driver soft = {.name = "vulkan", .enumerate = soft_enumerate, .open = card_open};
 static qn_status broken_enumerate(qn_device_info **infos, size_t *count, size_t *capacity) {
   (void)infos;
   (void)count;
@@ -105,6 +113,15 @@ Test(device_discovery, chosen_by_environment) {
   cr_expect(strcmp(qn_device_get_caps(d)->id, "null") == 0);
   qn_device_release(d);
   means("opencl", "opencl:0"); /* a name given goes before the variable */
+}
+
+Test(device_discovery, wrong_switch_of_the_cpu) {
+  setenv("QN_THREADS", "abc", 1);
+  qn_device *d;
+  QN_EXPECT_FAIL(qn_device_open(made_up, 2, NULL, &d), QN_NOT_FOUND, "QN_THREADS=abc");
+  static const qn_driver *const software[] = {&qn_driver_cpu, &soft};
+  QN_EXPECT_FAIL(qn_device_open(software, 2, NULL, &d), QN_NOT_FOUND, "QN_THREADS=abc"); /* not the software device */
+  means(NULL, "opencl:0"); /* a real device goes before the cpu */
 }
 
 Test(device_discovery, pretended_limits) {

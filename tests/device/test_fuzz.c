@@ -30,9 +30,9 @@ static void check_seeds(const char *which, uint64_t first, uint64_t count, int n
 
 Test(fuzz, cpu, .timeout = 280) { check_seeds("cpu", 1, 30, 0, RANDOM_ALL_WAYS); }
 Test(fuzz, cpu_more, .timeout = 280) { check_seeds("cpu", 1000, 30, 16, RANDOM_OTHER); }
-Test(fuzz, pocl, .timeout = 280) { check_seeds("opencl:pocl", 2000, 3, 16, RANDOM_OTHER); }
+Test(fuzz, pocl, .timeout = 280) { check_seeds("opencl:pocl", 2000, 2, 16, RANDOM_OTHER); }
 Test(fuzz, rusticl, .timeout = 280) { check_seeds("opencl:rusticl", 3000, 2, 10, RANDOM_ONCE); }
-Test(fuzz, lavapipe, .timeout = 280) { check_seeds("vulkan:llvmpipe", 4000, 4, 16, RANDOM_OTHER); }
+Test(fuzz, lavapipe, .timeout = 280) { check_seeds("vulkan:llvmpipe", 4000, 3, 16, RANDOM_OTHER); }
 Test(fuzz, swiftshader, .timeout = 280) { check_seeds("vulkan:swiftshader", 5000, 4, 16, RANDOM_OTHER); }
 
 /* ---- planted faults ---- */

@@ -7,7 +7,7 @@ layout(set = 0, binding = 2, std430) buffer B_b2_u8 { uint8_t d[]; } b2_u8;
 layout(set = 0, binding = 3, std430) buffer B_b3_bool { uint8_t d[]; } b3_bool;
 layout(set = 0, binding = 4, std430) readonly buffer B_params { uint w[]; } params;
 layout(push_constant) uniform push { uint base; };
-// k_310eb84c75d5d500
+// k_a4a034555cb88ca7
 void main() {
   uint group = gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
   if (group >= params.w[base])
@@ -17,22 +17,22 @@ void main() {
   uint o2 = params.w[base + 3u];
   uint o3 = params.w[base + 4u];
   uint v3 = group * 4u;
-  uvec4 v4 = uvec4(uint(b0_u8.d[o0 + v3]), uint(b0_u8.d[o0 + v3 + 1u]), uint(b0_u8.d[o0 + v3 + 2u]), uint(b0_u8.d[o0 + v3 + 3u]));
-  uvec4 v5 = uvec4(v4);
-  bvec4 v6 = bvec4((uint(b1_bool.d[o1 + v3]) != 0u), (uint(b1_bool.d[o1 + v3 + 1u]) != 0u), (uint(b1_bool.d[o1 + v3 + 2u]) != 0u), (uint(b1_bool.d[o1 + v3 + 3u]) != 0u));
+  bvec4 v4 = bvec4((uint(b1_bool.d[o1 + v3]) != 0u), (uint(b1_bool.d[o1 + v3 + 1u]) != 0u), (uint(b1_bool.d[o1 + v3 + 2u]) != 0u), (uint(b1_bool.d[o1 + v3 + 3u]) != 0u));
+  uvec4 v5 = uvec4(uint(b0_u8.d[o0 + v3]), uint(b0_u8.d[o0 + v3 + 1u]), uint(b0_u8.d[o0 + v3 + 2u]), uint(b0_u8.d[o0 + v3 + 3u]));
+  uvec4 v6 = uvec4(v5);
   uvec4 v8 = uvec4(200u);
-  uvec4 v9 = v5 + v8;
+  uvec4 v9 = v6 + v8;
   uvec4 v11 = uvec4(255u);
   uvec4 v12 = v9 & v11;
-  uvec4 v13 = mix(v5, v12, v6);
+  uvec4 v13 = mix(v6, v12, v4);
   uvec4 v14 = uvec4(v13) & 0xffu;
   b2_u8.d[o2 + v3] = uint8_t(v14.x);
   b2_u8.d[o2 + v3 + 1u] = uint8_t(v14.y);
   b2_u8.d[o2 + v3 + 2u] = uint8_t(v14.z);
   b2_u8.d[o2 + v3 + 3u] = uint8_t(v14.w);
-  bool v16 = v6.y;
-  bvec4 v17 = not(v6);
-  bool v18 = v17.w;
-  bool v19 = v16 != v18;
+  bvec4 v16 = not(v4);
+  bool v17 = v16.w;
+  bool v18 = v4.y;
+  bool v19 = v17 != v18;
   b3_bool.d[o3 + group] = uint8_t(uint(v19));
 }

@@ -202,7 +202,7 @@ Test(named, refusals_name_op_operand_and_place) {
   expect_refusal(7, "reduce_precision: 0 exponent and 3 mantissa bits");
   expect_refusal(8, "clamp: operand 0 is f32[4], expected f32[3] as operand 1");
   expect_refusal(9, "argmax: operand is f32[2,0], expected ordered elements along axis 1");
-  expect_refusal(10, "argmax: axis 1 of f32[3]");
+  expect_refusal(10, "argmax: axis 1 is out of range for f32[3]");
   expect_refusal(11, "one_hot: indices are f32[3]");
   expect_refusal(12, "multiply: operand 1 is the null value");
 }

@@ -75,9 +75,10 @@ static qn_val exponential(qn_val x) { return qn_exp(qn_clamp(qn_like(x, -3), x, 
 static qn_val gelu(qn_val x) { return qn_mul(x, qn_logistic(x)); }
 #define SAME(name)                                                                                                     \
   static qn_val plain_##name(qn_val x) { return qn_##name(x); }
-SAME(neg)
-SAME(abs) SAME(tanh) SAME(logistic) SAME(sin) SAME(cos) SAME(relu) SAME(softplus) SAME(erf) SAME(floor) SAME(round_even)
-    SAME(sign) SAME(atan)
+/* clang-format off */
+SAME(neg) SAME(abs) SAME(tanh) SAME(logistic) SAME(sin) SAME(cos) SAME(relu) SAME(softplus)
+SAME(erf) SAME(floor) SAME(round_even) SAME(sign) SAME(atan)
+/* clang-format on */
 #undef SAME
 
     /* |f(a) - f(b)| <= slope |a - b|; the computed value is off by ulps * |f| units and `off`; the result's magnitude is at most grow * bound + most. */
@@ -254,8 +255,9 @@ static qn_val int_bytes(qn_val a, qn_val b) {
 }
 #define SAME(name)                                                                                                     \
   static qn_val int_##name(qn_val a, qn_val b) { return qn_##name(a, b); }
-SAME(add)
-SAME(sub) SAME(mul) SAME(max) SAME(min) SAME(and) SAME(or) SAME(xor)
+/* clang-format off */
+SAME(add) SAME(sub) SAME(mul) SAME(max) SAME(min) SAME(and) SAME(or) SAME(xor)
+/* clang-format on */
 #undef SAME
 
     static qn_val (*const int_binaries[])(qn_val a, qn_val b) = {

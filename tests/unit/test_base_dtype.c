@@ -40,6 +40,11 @@ Test(dtype, sizes_and_classes) {
     cr_expect(qn_dtype_is_signed(t) == (rows[i].class == QN_CLASS_SIGNED));
     cr_expect(qn_dtype_is_unsigned(t) == (rows[i].class == QN_CLASS_UNSIGNED));
     cr_expect(qn_dtype_is_int(t) == (qn_dtype_is_signed(t) || qn_dtype_is_unsigned(t)));
+    cr_expect(qn_dtype_wide(t) == (rows[i].class == QN_CLASS_FLOAT && rows[i].size == 2 ? QN_F32 : t));
+    qn_dtype bits = qn_dtype_unsigned(t);
+    cr_expect(rows[i].size == 16 ? bits == QN_DTYPE_NONE
+                                 : qn_dtype_is_unsigned(bits) && qn_dtype_size(bits) == rows[i].size,
+              "%s", qn_dtype_name(t));
   }
   cr_expect(qn_dtype_size(QN_DTYPE_NONE) == 0 && qn_dtype_size((qn_dtype)99) == 0);
 }

@@ -49,14 +49,12 @@ static const qn_code_entry *entry_at(const qn_code *code, size_t line) {
   return best;
 }
 
-static const char *label_of(const qn_code_entry *e) { return e->label ? e->label : e->name; }
-
 static qn_status build_failed(ocl_device *d, cl_program program, const qn_code *code, cl_int error) {
   char *log = build_log(d, program);
   const qn_code_entry *e = entry_at(code, log ? line_of(log) : 0);
-  qn_status st =
-      QN_ERR(QN_COMPILE, "device %s (%.60s): kernel %s [%s] did not compile: %s (%d)\n%.1500s", d->base.caps.id,
-             d->base.caps.name, label_of(e), e->name, qn_ocl_error_name(error), (int)error, log ? log : "(no log)");
+  qn_status st = QN_ERR(QN_COMPILE, "device %s (%.60s): kernel %s [%s] did not compile: %s (%d)\n%.1500s",
+                        d->base.caps.id, d->base.caps.name, qn_code_entry_label(e), e->name, qn_ocl_error_name(error),
+                        (int)error, log ? log : "(no log)");
   free(log);
   return st;
 }
@@ -129,7 +127,7 @@ static qn_status check_kernel(ocl_device *d, cl_program program, const qn_code_e
   cl_int error = CL_SUCCESS;
   cl_kernel kernel = d->cl->clCreateKernel(program, e->name, &error);
   if (!kernel)
-    return OCL_ERR(error, "device %s: kernel %s [%s]", d->base.caps.id, label_of(e), e->name);
+    return OCL_ERR(error, "device %s: kernel %s [%s]", d->base.caps.id, qn_code_entry_label(e), e->name);
   cl_uint args = 0;
   size_t items = 0, built_for[3] = {0};
   error = d->cl->clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof args, &args, NULL);
@@ -140,14 +138,14 @@ static qn_status check_kernel(ocl_device *d, cl_program program, const qn_code_e
                                             built_for, NULL);
   (void)d->cl->clReleaseKernel(kernel);
   if (error != CL_SUCCESS)
-    return OCL_ERR(error, "device %s: kernel %s [%s]", d->base.caps.id, label_of(e), e->name);
+    return OCL_ERR(error, "device %s: kernel %s [%s]", d->base.caps.id, qn_code_entry_label(e), e->name);
   if (args != e->binding_count + 2)
     return QN_ERR(QN_INVALID, "device %s: kernel %s [%s] takes %u arguments, expected %u bindings, params, base",
-                  d->base.caps.id, label_of(e), e->name, args, e->binding_count);
+                  d->base.caps.id, qn_code_entry_label(e), e->name, args, e->binding_count);
   /* Mesa answers 32 for every kernel, also for one that it has built for 64. */
   if (items < e->items && built_for[0] != e->items)
     return QN_ERR(QN_UNSUPPORTED, "device %s: kernel %s [%s] wants %u items a group, once built it allows %zu",
-                  d->base.caps.id, label_of(e), e->name, e->items, items);
+                  d->base.caps.id, qn_code_entry_label(e), e->name, e->items, items);
   return QN_OK;
 }
 
@@ -298,8 +296,8 @@ qn_status qn_ocl_program_warm_up(qn_program *p) {
     qn_mutex_lock(&d->lock);
     st = warm_up_locked(d, mine, scratch, params, &seq);
     qn_mutex_unlock(&d->lock);
-    if (st == QN_OK)
-      st = qn_ocl_wait_seq(d, seq, QN_WAIT_DEFAULT_NS);
+    if (st == QN_OK) /* drivers that compile at the first launch take many seconds for a kernel */
+      st = qn_ocl_wait_seq(d, seq, QN_WAIT_DEFAULT_NS * (mine->count + 1));
   }
   if (scratch)
     (void)d->cl->clReleaseMemObject(scratch);

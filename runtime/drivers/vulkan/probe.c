@@ -22,15 +22,7 @@ static qn_status run(vk_device *d, qn_buffer *b, qn_program *p) {
   qn_recording *r = NULL;
   QN_TRY(qn_vk_record(&d->base, &desc, &r));
   r->device = &d->base;
-  qn_mutex_lock(&d->lock);
-  qn_status st = qn_vk_queue_push(d, ((vk_recording *)r)->cmd, 0);
-  uint64_t seq = d->seq;
-  qn_mutex_unlock(&d->lock);
-  if (st == QN_OK)
-    st = qn_vk_wait_seq(d, seq, QN_WAIT_DEFAULT_NS);
-  if (st != QN_TIMEOUT)
-    qn_vk_recording_destroy(r);
-  return st == QN_OK ? QN_OK : qn_error_trace(st, __FILE__, __LINE__, "run");
+  return qn_vk_run_once(d, r);
 }
 
 static qn_status measure(vk_device *d, qn_buffer *b, qn_program *p) {

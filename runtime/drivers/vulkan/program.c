@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *label_of(const qn_code_entry *e) { return e->label ? e->label : e->name ? e->name : "unnamed"; }
-
 static qn_status make_layout(vk_device *d, uint32_t n) {
   if (d->layouts[n])
     return QN_OK;
@@ -56,10 +54,10 @@ static qn_status make_pipeline(vk_device *d, VkPipelineCache cache, const qn_cod
   out_entry->binding_count = e->binding_count;
   out_entry->param_count = e->param_count;
   if (error == VK_ERROR_OUT_OF_HOST_MEMORY || error == VK_ERROR_OUT_OF_DEVICE_MEMORY || error == VK_ERROR_DEVICE_LOST)
-    return VK_ERR(error, "device %s: pipeline of kernel %s", d->base.caps.id, label_of(e));
+    return VK_ERR(error, "device %s: pipeline of kernel %s", d->base.caps.id, qn_code_entry_label(e));
   if (error != VK_SUCCESS)
     return QN_ERR(QN_COMPILE, "device %s (%.60s): kernel %s did not compile: Vulkan result %d (%zu bytes of SPIR-V)",
-                  d->base.caps.id, d->base.caps.name, label_of(e), (int)error, e->spirv_bytes);
+                  d->base.caps.id, d->base.caps.name, qn_code_entry_label(e), (int)error, e->spirv_bytes);
   return QN_OK;
 }
 
@@ -165,14 +163,7 @@ static qn_status warm_up_run(vk_device *d, vk_program *p, qn_buffer *scratch) {
   QN_TRY_GOTO(st, qn_vk_record(base, &desc, &r), done);
   r->device = base;
   memset(((vk_recording *)r)->params.host, 0, (size_t)((vk_recording *)r)->params.size);
-  qn_mutex_lock(&d->lock);
-  st = qn_vk_queue_push(d, ((vk_recording *)r)->cmd, 0);
-  uint64_t seq = d->seq;
-  qn_mutex_unlock(&d->lock);
-  if (st == QN_OK)
-    st = qn_vk_wait_seq(d, seq, QN_WAIT_DEFAULT_NS);
-  if (st != QN_TIMEOUT)
-    qn_vk_recording_destroy(r);
+  st = qn_vk_run_once(d, r);
 done:
   free(zeros);
   free(cmds);

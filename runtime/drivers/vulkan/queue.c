@@ -154,6 +154,18 @@ qn_status qn_vk_wait_seq(vk_device *d, uint64_t seq, uint64_t timeout_ns) {
   return wait_node(d, &d->done_seq, seq, false, timeout_ns);
 }
 
+qn_status qn_vk_run_once(vk_device *d, qn_recording *r) {
+  qn_mutex_lock(&d->lock);
+  qn_status st = qn_vk_queue_push(d, ((vk_recording *)r)->cmd, 0);
+  uint64_t seq = d->seq;
+  qn_mutex_unlock(&d->lock);
+  if (st == QN_OK)
+    st = qn_vk_wait_seq(d, seq, QN_WAIT_DEFAULT_NS);
+  if (st != QN_TIMEOUT)
+    qn_vk_recording_destroy(r);
+  return st == QN_OK ? QN_OK : qn_error_trace(st, __FILE__, __LINE__, "qn_vk_run_once");
+}
+
 qn_status qn_vk_wait(qn_device *d, uint64_t ticket, uint64_t timeout_ns) {
   vk_device *mine = (vk_device *)d;
   QN_TRY(wait_node(mine, &mine->done_ticket, ticket, true, timeout_ns));

@@ -59,7 +59,7 @@ static qn_status look(const vk_device *d, const char *label, const uint32_t *wor
 }
 
 qn_status qn_vk_check_module(const vk_device *d, const qn_code_entry *e) {
-  const char *label = e->label ? e->label : e->name ? e->name : "unnamed";
+  const char *label = qn_code_entry_label(e);
   const uint32_t *words = e->spirv;
   size_t count = e->spirv_bytes / 4;
   module_facts facts = {0};

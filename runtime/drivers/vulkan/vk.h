@@ -224,6 +224,8 @@ qn_status qn_vk_queue_push(vk_device *d, VkCommandBuffer cmd, uint64_t ticket);
 /* Looks at the fences; the lock is held. */
 qn_status qn_vk_queue_poll(vk_device *d);
 qn_status qn_vk_wait_seq(vk_device *d, uint64_t seq, uint64_t timeout_ns);
+/* Submits internal work, waits for it and destroys it; after QN_TIMEOUT it may still run, so it stays. */
+qn_status qn_vk_run_once(vk_device *d, qn_recording *r);
 qn_status qn_vk_submit(qn_device *d, qn_recording *r, const qn_wait *waits, size_t wait_count, uint64_t *out_ticket);
 qn_status qn_vk_wait(qn_device *d, uint64_t ticket, uint64_t timeout_ns);
 bool qn_vk_done(qn_device *d, uint64_t ticket);

@@ -1,7 +1,6 @@
 /* Builders of elementwise operations: operands are lined up by NumPy's rule, then one node is added. */
-#include "builders.h"
-
 #include "quern/op.h"
+#include "quern/ops.h"
 
 /* Widens `to` so that t broadcasts into it; false where sizes clash. */
 static bool join_shapes(qn_type *to, const qn_type *t) {
@@ -17,6 +16,7 @@ static bool join_shapes(qn_type *to, const qn_type *t) {
   return true;
 }
 
+/* Broadcasts `count` values to their common shape by NumPy's rule, in place. Their graph; NULL after a failure. */
 static qn_graph *line_up(const char *name, qn_place at, qn_val *v, int count) {
   qn_graph *g = qn_graph_common(name, v, (size_t)count, at);
   if (g == NULL)

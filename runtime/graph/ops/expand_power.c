@@ -70,7 +70,8 @@ static qn_sval exp2_product(qn_sink *s, const qn_ex_fmt *m, qn_ex_pair log2, qn_
   qn_sval t = qs_add(s, p, magic);
   qn_sval r = qs_add(s, qs_sub(s, p, qs_sub(s, t, magic)), p_lo);
   r = qs_mul(s, r, qn_ex_k(s, m, 0.69314718055994531));
-  return qn_ex_scale(s, m, qn_ex_exp_poly(s, m, r), qs_bitcast(s, m->i, t));
+  qn_sval e = qn_ex_exp_poly(s, m, r);
+  return qn_ex_scale(s, m, e, qs_bitcast(s, m->i, t));
 }
 
 qn_sval qn_ex_pow_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x, qn_sval y) {

@@ -191,7 +191,8 @@ qn_val qn_arg_at(qn_place at, qn_val x, int64_t axis, bool largest) {
     return QN_NULL_VAL;
   const qn_type *t = qn_val_type(x);
   if (axis < -t->rank || axis >= t->rank)
-    return qn_graph_fail(g, at, QN_INVALID, "%s: axis %lld is out of range for %s", name, (long long)axis, qn_type_str(t));
+    return qn_graph_fail(g, at, QN_INVALID, "%s: axis %lld is out of range for %s", name, (long long)axis,
+                         qn_type_str(t));
   axis += axis < 0 ? t->rank : 0;
   if (t->dims[axis] == 0 || qn_dtype_is_complex(t->dtype))
     return qn_graph_fail(g, at, QN_INVALID, "%s: operand is %s, expected ordered elements along axis %lld", name,

@@ -90,6 +90,7 @@ static uint64_t saturate(double x, qn_dtype t) {
   return x >= top ? UINT64_MAX >> (64 - bits) : x <= 0 ? 0 : (uint64_t)x;
 }
 
+/* A number rounded to the dtype (complex: the real part); `out` has 16 zeroed bytes. */
 static void element_store(qn_dtype t, double x, void *out) {
   float f = (float)x;
   if (t == QN_F64 || t == QN_C128) {

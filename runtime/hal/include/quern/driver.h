@@ -95,6 +95,9 @@ struct qn_recording {
  * do nothing. False when they do not fit, or when the product would not fit a u32. groups 0 gives 0 x 1 x 1. */
 bool qn_fold_groups(uint32_t groups, const uint32_t max_groups[3], uint32_t out_groups[3]);
 
+/* How messages and profiles call an entry: its label, else its name, else "unnamed". */
+const char *qn_code_entry_label(const qn_code_entry *e);
+
 extern const qn_driver qn_driver_null;
 extern const qn_driver qn_driver_cpu;
 extern const qn_driver qn_driver_opencl;
