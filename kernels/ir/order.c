@@ -5,6 +5,10 @@
 
 #include "ir.h"
 
+static bool is_free(const qn_kernel *k, const qn_kinst *in) {
+  return qn_kop_infos[in->kop].pure || qn_kinst_mergeable(k, in);
+}
+
 typedef struct orderer {
   const qn_kernel *k;
   uint32_t *rank; /* by instruction: when it's first asked for; 0: not yet */
@@ -13,8 +17,43 @@ typedef struct orderer {
   uint32_t next;
 } orderer;
 
-static bool is_free(const qn_kernel *k, const qn_kinst *in) {
-  return qn_kop_infos[in->kop].pure || qn_kinst_mergeable(k, in);
+static bool commutes(const qn_kernel *k, const qn_kinst *in) {
+  static const qn_sop ops[] = {QN_S_ADD, QN_S_MUL, QN_S_MULHI, QN_S_AND, QN_S_OR, QN_S_XOR, QN_S_EQ, QN_S_NE};
+  if (in->kop != QN_K_SCALAR || qn_dtype_is_float(k->insts[in->a].dtype))
+    return false;
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    if (in->sop == ops[i])
+      return true;
+  return false;
+}
+
+/* A constant, or the same one in all lanes: stays the second operand. */
+static bool is_constant(const qn_kernel *k, uint32_t i) {
+  const qn_kinst *in = &k->insts[i];
+  if (in->kop == QN_K_SPLAT)
+    in = &k->insts[in->a];
+  return in->kop == QN_K_SCALAR && in->sop == QN_S_CONST;
+}
+
+/* Exchangeable integer operands by what they compute instead of by which came first. `hash` is scratch, one word an instruction. */
+static void order_operands(qn_kernel *k, uint64_t *hash) {
+  uint64_t anchors = 0;
+  for (uint32_t i = 1; i < k->count; i++) {
+    qn_kinst *in = &k->insts[i];
+    if (commutes(k, in) && !is_constant(k, in->b) && !is_constant(k, in->a) && hash[in->a] > hash[in->b]) {
+      uint32_t a = in->a;
+      in->a = in->b;
+      in->b = a;
+    }
+    uint64_t h = qn_hash_u64(QN_HASH_INIT,
+                             (uint64_t)in->kop << 24 | (uint64_t)in->sop << 16 | (uint64_t)in->dtype << 8 | in->lanes);
+    h = qn_hash_u64(qn_hash_u64(h, in->aux), in->imm);
+    if (!is_free(k, in))
+      h = qn_hash_u64(h, ++anchors);
+    for (int j = 0; j < 4; j++)
+      h = qn_hash_u64(h, hash[kinst_operand(in, j)]);
+    hash[i] = h;
+  }
 }
 
 /* Ranks an instruction behind its operands, these from left to right. */
@@ -71,8 +110,10 @@ bool qn_kernel_order(qn_kernel *k) {
   ranked *list = calloc(n, sizeof *list);
   uint32_t *map = calloc(n, sizeof *map);
   qn_kinst *sorted = malloc(n * sizeof *sorted);
-  bool ok = o.rank && o.stack && o.slot && list && map && sorted;
+  uint64_t *hash = calloc(n, sizeof *hash);
+  bool ok = o.rank && o.stack && o.slot && list && map && sorted && hash;
   if (ok) {
+    order_operands(k, hash);
     for (uint32_t i = 1; i < k->count; i++)
       if (!is_free(k, &k->insts[i]))
         ask(&o, i);
@@ -94,5 +135,6 @@ bool qn_kernel_order(qn_kernel *k) {
   free(list);
   free(map);
   free(sorted);
+  free(hash);
   return ok;
 }

@@ -1,6 +1,6 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL FP_CONTRACT OFF
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void k_48ed75a9b9b8c7ec(__global uchar *b0, __global uchar *b1, __global uchar *b2, __global uchar *b3, __global const uint *params, uint base) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void k_a22c2cdf0c7b4424(__global uchar *b0, __global uchar *b1, __global uchar *b2, __global uchar *b3, __global const uint *params, uint base) {
   const uint group = (uint)(get_group_id(0) + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2)));
   if (group >= params[base])
     return;
@@ -15,9 +15,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void k_48ed75a9b9b8c7ec(
   const uchar4 v8 = v5 + v7;
   const uchar4 v9 = select(v5, v8, convert_char4(v4));
   *(__global uchar4 *)(p2 + v3) = v9;
-  const int4 v11 = ~v4;
-  const int v12 = v11.s3 & 1;
-  const int v13 = v4.s1 & 1;
-  const int v14 = v12 ^ v13;
+  const int v11 = v4.s1 & 1;
+  const int4 v12 = ~v4;
+  const int v13 = v12.s3 & 1;
+  const int v14 = v11 ^ v13;
   p3[group] = (uchar)(v14);
 }

@@ -7,7 +7,7 @@ layout(set = 0, binding = 2, std430) buffer B_b2_u8 { uint8_t d[]; } b2_u8;
 layout(set = 0, binding = 3, std430) buffer B_b3_bool { uint8_t d[]; } b3_bool;
 layout(set = 0, binding = 4, std430) readonly buffer B_params { uint w[]; } params;
 layout(push_constant) uniform push { uint base; };
-// k_a4a034555cb88ca7
+// k_47ff3cb17c05ede3
 void main() {
   uint group = gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
   if (group >= params.w[base])
@@ -30,9 +30,9 @@ void main() {
   b2_u8.d[o2 + v3 + 1u] = uint8_t(v14.y);
   b2_u8.d[o2 + v3 + 2u] = uint8_t(v14.z);
   b2_u8.d[o2 + v3 + 3u] = uint8_t(v14.w);
-  bvec4 v16 = not(v4);
-  bool v17 = v16.w;
-  bool v18 = v4.y;
-  bool v19 = v17 != v18;
+  bool v16 = v4.y;
+  bvec4 v17 = not(v4);
+  bool v18 = v17.w;
+  bool v19 = v16 != v18;
   b3_bool.d[o3 + group] = uint8_t(uint(v19));
 }

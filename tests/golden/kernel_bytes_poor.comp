@@ -6,7 +6,7 @@ layout(set = 0, binding = 2, std430) buffer B_b2_u32 { uint d[]; } b2_u32;
 layout(set = 0, binding = 3, std430) buffer B_b3_u32 { uint d[]; } b3_u32;
 layout(set = 0, binding = 4, std430) readonly buffer B_params { uint w[]; } params;
 layout(push_constant) uniform push { uint base; };
-// k_587ab3d4f28331cf
+// k_4822e31ca39f4ee7
 void main() {
   uint group = gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
   if (group >= params.w[base])
@@ -44,16 +44,16 @@ void main() {
   uvec4 v36 = uvec4(255u);
   uvec4 v37 = v35 & v36;
   uvec4 v38 = mix(v32, v37, v22);
-  uint v39 = v38.x;
-  uint v40 = v38.y;
-  uint v41 = v40 << 8u;
-  uint v42 = v39 | v41;
-  uint v43 = v38.z;
-  uint v44 = v43 << 16u;
-  uint v45 = v42 | v44;
-  uint v46 = v38.w;
-  uint v47 = v46 << 24u;
-  uint v48 = v45 | v47;
+  uint v39 = v38.w;
+  uint v40 = v39 << 24u;
+  uint v41 = v38.x;
+  uint v42 = v38.y;
+  uint v43 = v42 << 8u;
+  uint v44 = v41 | v43;
+  uint v45 = v38.z;
+  uint v46 = v45 << 16u;
+  uint v47 = v44 | v46;
+  uint v48 = v40 | v47;
   b2_u32.d[o2 + v5] = v48;
   uint v50 = group >> 2u;
   uint v52 = group & 3u;

@@ -1,6 +1,6 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL FP_CONTRACT OFF
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void k_e704035c9b11ecff(__global uchar *b0, __global uchar *b1, __global uchar *b2, __global const uint *params, uint base) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void k_3cf1de8712a6a1bb(__global uchar *b0, __global uchar *b1, __global uchar *b2, __global const uint *params, uint base) {
   const uint group = (uint)(get_group_id(0) + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2)));
   if (group >= params[base])
     return;
@@ -14,11 +14,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void k_e704035c9b11ecff(
   const uint v8 = group * 4u;
   const int4 v9 = *(__global const int4 *)(p1 + v8);
   const int4 v10 = as_int4(as_uint4(v5) - as_uint4(v9));
-  const int4 v11 = (int4)(v2);
-  const int4 v12 = (v9 < v11);
-  const int4 v14 = (int4)(0);
-  const int4 v15 = (v14 <= v9);
-  const int4 v16 = v12 & v15;
+  const int4 v12 = (int4)(0);
+  const int4 v13 = (v12 <= v9);
+  const int4 v14 = (int4)(v2);
+  const int4 v15 = (v9 < v14);
+  const int4 v16 = v13 & v15;
   float4 v17 = (float4)(0.0f);
   if (v16.s0) v17.s0 = p0[v9.s0];
   if (v16.s1) v17.s1 = p0[v9.s1];

@@ -5,7 +5,7 @@ layout(set = 0, binding = 1, std430) readonly buffer B_b1_i32x4 { ivec4 d[]; } b
 layout(set = 0, binding = 2, std430) buffer B_b2_f32 { float d[]; } b2_f32;
 layout(set = 0, binding = 3, std430) readonly buffer B_params { uint w[]; } params;
 layout(push_constant) uniform push { uint base; };
-// k_e704035c9b11ecff
+// k_3cf1de8712a6a1bb
 void main() {
   uint group = gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
   if (group >= params.w[base])
@@ -20,11 +20,11 @@ void main() {
   uint v8 = group * 4u;
   ivec4 v9 = b1_i32x4.d[(o1 + v8) >> 2];
   ivec4 v10 = v5 - v9;
-  ivec4 v11 = ivec4(v2);
-  bvec4 v12 = lessThan(v9, v11);
-  ivec4 v14 = ivec4(0);
-  bvec4 v15 = lessThanEqual(v14, v9);
-  bvec4 v16 = bvec4(uvec4(v12) & uvec4(v15));
+  ivec4 v12 = ivec4(0);
+  bvec4 v13 = lessThanEqual(v12, v9);
+  ivec4 v14 = ivec4(v2);
+  bvec4 v15 = lessThan(v9, v14);
+  bvec4 v16 = bvec4(uvec4(v13) & uvec4(v15));
   vec4 v17 = vec4(0.0);
   if (v16.x) v17.x = b0_f32.d[o0 + uint(v9.x)];
   if (v16.y) v17.y = b0_f32.d[o0 + uint(v9.y)];

@@ -4,7 +4,7 @@ layout(set = 0, binding = 0, std430) readonly buffer B_b0_i32 { int d[]; } b0_i3
 layout(set = 0, binding = 1, std430) buffer B_b1_i32 { int d[]; } b1_i32;
 layout(set = 0, binding = 2, std430) readonly buffer B_params { uint w[]; } params;
 layout(push_constant) uniform push { uint base; };
-// k_87da77758f04d29c
+// k_db4731f190b0af7c
 void main() {
   int v1[8];
   uint group = gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
@@ -15,7 +15,7 @@ void main() {
   uint v5 = group * 8u;
   uint v6 = params.w[base + 3u];
   for (uint v7 = 0u; v7 < 8u; v7 += 1u) {
-    uint v8 = v5 + v7;
+    uint v8 = v7 + v5;
     bool v9 = v8 < v6;
     int v10 = 0;
     if (v9) {

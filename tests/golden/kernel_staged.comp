@@ -6,7 +6,7 @@ layout(set = 0, binding = 2, std430) readonly buffer B_params { uint w[]; } para
 layout(push_constant) uniform push { uint base; };
 shared vec4 v1[16];
 shared float v2[16];
-// k_681983925a643ace
+// k_d6172410f7da80f2
 void main() {
   uint group = gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
   if (group >= params.w[base])
@@ -24,11 +24,11 @@ void main() {
   v2[item] = v13;
   barrier();
   uint v17 = 15u - item;
-  float v18 = v2[v17];
-  uint v19 = v17 * 4u;
-  vec4 v20 = v1[v19 >> 2];
-  vec4 v21 = vec4(v18);
-  precise vec4 v22 = v20 + v21;
+  uint v18 = v17 * 4u;
+  vec4 v19 = v1[v18 >> 2];
+  float v20 = v2[v17];
+  vec4 v21 = vec4(v20);
+  precise vec4 v22 = v19 + v21;
   vec2 v23 = v22.zw;
   vec2 v24 = v22.xy;
   vec4 v25 = vec4(v23, v24);

@@ -1,6 +1,6 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL FP_CONTRACT OFF
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void k_18b674fdc7a0a54a(__global uchar *b0, __global uchar *b1, __global uchar *b2, __global const uint *params, uint base) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void k_f77b7dca0930ceda(__global uchar *b0, __global uchar *b1, __global uchar *b2, __global const uint *params, uint base) {
   const uint group = (uint)(get_group_id(0) + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2)));
   if (group >= params[base])
     return;
@@ -12,13 +12,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void k_18b674fdc7a0a54a(
   float8 v4 = v2;
   const uint v6 = params[base + 4u];
   const uint v9 = group * 2u;
-  const uint v10 = v6 * v9;
+  const uint v10 = v9 * v6;
   const uint v13 = v9 + 1u;
-  const uint v14 = v6 * v13;
+  const uint v14 = v13 * v6;
   #pragma unroll 1
   for (uint v15 = 0u; v15 < v6; v15 += 1u) {
     const float8 v16 = v3;
-    const uint v17 = v10 + v15;
+    const uint v17 = v15 + v10;
     const float v18 = p0[v17];
     const float8 v19 = (float8)(v18);
     const uint v20 = v15 * 8u;

@@ -6,7 +6,7 @@ layout(set = 0, binding = 1, std430) readonly buffer B_b1_f32x4 { vec4 d[]; } b1
 layout(set = 0, binding = 2, std430) buffer B_b2_f32x4 { vec4 d[]; } b2_f32x4;
 layout(set = 0, binding = 3, std430) readonly buffer B_params { uint w[]; } params;
 layout(push_constant) uniform push { uint base; };
-// k_701d020e6d9dbf91
+// k_62e5b0300ea407e1
 void main() {
   uint group = gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
   if (group >= params.w[base])
@@ -21,9 +21,9 @@ void main() {
   vec4 v6 = v2;
   uint v8 = params.w[base + 4u];
   uint v11 = group * 2u;
-  uint v12 = v8 * v11;
+  uint v12 = v11 * v8;
   uint v16 = v11 + 1u;
-  uint v17 = v8 * v16;
+  uint v17 = v16 * v8;
   [[dont_unroll]]
   for (uint v18 = 0u; v18 < v8; v18 += 1u) {
     vec4 v19 = v3;

@@ -7,7 +7,7 @@ layout(set = 0, binding = 2, std430) buffer B_b2_u32 { uint d[]; } b2_u32;
 layout(set = 0, binding = 3, std430) readonly buffer B_params { uint w[]; } params;
 layout(push_constant) uniform push { uint base; };
 uint qn_mulhi(uint a, uint b) { uint hi, lo; umulExtended(a, b, hi, lo); return hi; }
-// k_519d9e33eb4d116f
+// k_b26a8a58a08c6b2b
 void main() {
   uint group = gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
   if (group >= params.w[base])
@@ -21,8 +21,8 @@ void main() {
   int64_t v7 = v4 - v6;
   b1_i64.d[o1 + group] = v7;
   uint v9 = uint(v2);
-  uint v10 = uint(31 - findMSB(v9));
-  uint v12 = qn_mulhi(v9, 3528531795u);
-  uint v13 = v10 + v12;
+  uint v11 = qn_mulhi(v9, 3528531795u);
+  uint v12 = uint(31 - findMSB(v9));
+  uint v13 = v11 + v12;
   b2_u32.d[o2 + group] = v13;
 }

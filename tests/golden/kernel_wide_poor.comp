@@ -6,7 +6,7 @@ layout(set = 0, binding = 2, std430) buffer B_b2_u32 { uint d[]; } b2_u32;
 layout(set = 0, binding = 3, std430) readonly buffer B_params { uint w[]; } params;
 layout(push_constant) uniform push { uint base; };
 uint qn_mulhi(uint a, uint b) { uint hi, lo; umulExtended(a, b, hi, lo); return hi; }
-// k_e96903e40d8af6b3
+// k_2dbe7bbb61e08b73
 void main() {
   uint group = gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
   if (group >= params.w[base])
@@ -25,7 +25,7 @@ void main() {
   uint v13 = v4 - v12;
   b1_u32.d[o1 + v3] = v13;
   uint v16 = v4 * 2147483648u;
-  uint v17 = v6 + v16;
+  uint v17 = v16 + v6;
   uint v18 = qn_mulhi(v4, 1u);
   uint v19 = v17 + v18;
   int v20 = int(v6);

@@ -34,15 +34,33 @@ static void map_kernel(qn_kernel *k) {
   draft d;
   start(&d, k, 1);
   uint32_t in = input(&d, QN_F32, 0), out = output(&d, QN_F32, 1);
-  qn_sval n = qn_kb_param(&d.b, qn_kb_new_param(&d.b)), at = qs_mul(d.s, qn_kb_group(&d.b), u32(&d, 4));
-  qn_sval fits = qs_le(d.s, qs_add(d.s, at, u32(&d, 4)), n);
+  uint32_t t0 = qn_kb_new_param(&d.b);
+  qn_sval n = qn_kb_param(&d.b, t0);
+  qn_sval t1 = qn_kb_group(&d.b);
+  qn_sval t2 = u32(&d, 4);
+  qn_sval at = qs_mul(d.s, t1, t2);
+  qn_sval t3 = u32(&d, 4);
+  qn_sval t4 = qs_add(d.s, at, t3);
+  qn_sval fits = qs_le(d.s, t4, n);
   qn_kb_if(&d.b, fits);
-  qn_sval x = qs_add(d.s, qn_kb_load(&d.b, in, at, 4, none), f32(&d, 1.5));
-  qn_kb_store(&d.b, out, at, qs_select(d.s, qs_lt(d.s, f32(&d, 0), x), x, f32(&d, 0)), none);
+  qn_sval t5 = qn_kb_load(&d.b, in, at, 4, none);
+  qn_sval t6 = f32(&d, 1.5);
+  qn_sval x = qs_add(d.s, t5, t6);
+  qn_sval t7 = f32(&d, 0);
+  qn_sval t8 = qs_lt(d.s, t7, x);
+  qn_sval t9 = f32(&d, 0);
+  qn_sval t10 = qs_select(d.s, t8, x, t9);
+  qn_kb_store(&d.b, out, at, t10, none);
   qn_kb_else(&d.b);
   qn_sval i = qn_kb_loop(&d.b, at, n, 1, true);
-  qn_sval y = qs_add(d.s, qn_kb_load(&d.b, in, i, 1, none), f32(&d, 1.5));
-  qn_kb_store(&d.b, out, i, qs_select(d.s, qs_lt(d.s, f32(&d, 0), y), y, f32(&d, 0)), none);
+  qn_sval t11 = qn_kb_load(&d.b, in, i, 1, none);
+  qn_sval t12 = f32(&d, 1.5);
+  qn_sval y = qs_add(d.s, t11, t12);
+  qn_sval t13 = f32(&d, 0);
+  qn_sval t14 = qs_lt(d.s, t13, y);
+  qn_sval t15 = f32(&d, 0);
+  qn_sval t16 = qs_select(d.s, t14, y, t15);
+  qn_kb_store(&d.b, out, i, t16, none);
   qn_kb_close(&d.b);
   qn_kb_close(&d.b);
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
@@ -53,12 +71,23 @@ static void row_kernel(qn_kernel *k) {
   draft d;
   start(&d, k, 1);
   uint32_t in = input(&d, QN_F32, 0), scale = input(&d, QN_F32, 1), out = output(&d, QN_F32, 2);
-  qn_sval n = qn_kb_param(&d.b, qn_kb_new_param(&d.b)), g = qn_kb_group(&d.b), acc = qn_kb_var(&d.b, f32(&d, 0));
-  qn_sval i = qn_kb_loop(&d.b, u32(&d, 0), n, 1, false);
-  qn_sval x = qn_kb_load(&d.b, in, qs_add(d.s, qs_mul(d.s, g, n), i), 1, none);
-  qn_kb_set(&d.b, acc, qs_fma(d.s, x, qn_kb_load(&d.b, scale, g, 1, none), qn_kb_get(&d.b, acc)));
+  uint32_t t17 = qn_kb_new_param(&d.b);
+  qn_sval n = qn_kb_param(&d.b, t17);
+  qn_sval g = qn_kb_group(&d.b);
+  qn_sval t18 = f32(&d, 0);
+  qn_sval acc = qn_kb_var(&d.b, t18);
+  qn_sval t19 = u32(&d, 0);
+  qn_sval i = qn_kb_loop(&d.b, t19, n, 1, false);
+  qn_sval t20 = qs_mul(d.s, g, n);
+  qn_sval t21 = qs_add(d.s, t20, i);
+  qn_sval x = qn_kb_load(&d.b, in, t21, 1, none);
+  qn_sval t22 = qn_kb_load(&d.b, scale, g, 1, none);
+  qn_sval t23 = qn_kb_get(&d.b, acc);
+  qn_sval t24 = qs_fma(d.s, x, t22, t23);
+  qn_kb_set(&d.b, acc, t24);
   qn_kb_close(&d.b);
-  qn_kb_store(&d.b, out, g, qn_kb_get(&d.b, acc), none);
+  qn_sval t25 = qn_kb_get(&d.b, acc);
+  qn_kb_store(&d.b, out, g, t25, none);
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
 }
 
@@ -67,19 +96,43 @@ static void tile_kernel(qn_kernel *k) {
   draft d;
   start(&d, k, 1);
   uint32_t a = input(&d, QN_F32, 0), b = input(&d, QN_F32, 1), out = output(&d, QN_F32, 2);
-  qn_sval depth = qn_kb_param(&d.b, qn_kb_new_param(&d.b)), g = qn_kb_group(&d.b), acc[2];
-  for (int r = 0; r < 2; ++r)
-    acc[r] = qn_kb_var(&d.b, qn_kb_splat(&d.b, f32(&d, 0), 8));
-  qn_sval i = qn_kb_loop(&d.b, u32(&d, 0), depth, 1, true);
-  qn_sval row = qn_kb_load(&d.b, b, qs_mul(d.s, i, u32(&d, 8)), 8, none);
+  uint32_t t26 = qn_kb_new_param(&d.b);
+  qn_sval depth = qn_kb_param(&d.b, t26);
+  qn_sval g = qn_kb_group(&d.b);
+  qn_sval acc[2];
+  for (int r = 0; r < 2; ++r) {
+    qn_sval t27 = f32(&d, 0);
+    qn_sval t28 = qn_kb_splat(&d.b, t27, 8);
+    acc[r] = qn_kb_var(&d.b, t28);
+  }
+  qn_sval t29 = u32(&d, 0);
+  qn_sval i = qn_kb_loop(&d.b, t29, depth, 1, true);
+  qn_sval t30 = u32(&d, 8);
+  qn_sval t31 = qs_mul(d.s, i, t30);
+  qn_sval row = qn_kb_load(&d.b, b, t31, 8, none);
   for (uint32_t r = 0; r < 2; ++r) {
-    qn_sval at = qs_add(d.s, qs_mul(d.s, qs_add(d.s, qs_mul(d.s, g, u32(&d, 2)), u32(&d, r)), depth), i);
-    qn_kb_set(&d.b, acc[r], qs_fma(d.s, qn_kb_load(&d.b, a, at, 1, none), row, qn_kb_get(&d.b, acc[r])));
+    qn_sval t32 = u32(&d, 2);
+    qn_sval t33 = qs_mul(d.s, g, t32);
+    qn_sval t34 = u32(&d, r);
+    qn_sval t35 = qs_add(d.s, t33, t34);
+    qn_sval t36 = qs_mul(d.s, t35, depth);
+    qn_sval at = qs_add(d.s, t36, i);
+    qn_sval t37 = qn_kb_load(&d.b, a, at, 1, none);
+    qn_sval t38 = qn_kb_get(&d.b, acc[r]);
+    qn_sval t39 = qs_fma(d.s, t37, row, t38);
+    qn_kb_set(&d.b, acc[r], t39);
   }
   qn_kb_close(&d.b);
-  for (uint32_t r = 0; r < 2; ++r)
-    qn_kb_store(&d.b, out, qs_mul(d.s, qs_add(d.s, qs_mul(d.s, g, u32(&d, 2)), u32(&d, r)), u32(&d, 8)),
-                qn_kb_get(&d.b, acc[r]), none);
+  for (uint32_t r = 0; r < 2; ++r) {
+    qn_sval t40 = u32(&d, 2);
+    qn_sval t41 = qs_mul(d.s, g, t40);
+    qn_sval t42 = u32(&d, r);
+    qn_sval t43 = qs_add(d.s, t41, t42);
+    qn_sval t44 = u32(&d, 8);
+    qn_sval t45 = qs_mul(d.s, t43, t44);
+    qn_sval t46 = qn_kb_get(&d.b, acc[r]);
+    qn_kb_store(&d.b, out, t45, t46, none);
+  }
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
 }
 
@@ -88,17 +141,33 @@ static void staged_kernel(qn_kernel *k) {
   draft d;
   start(&d, k, 16);
   uint32_t in = input(&d, QN_F32, 0), out = output(&d, QN_F32, 1);
-  qn_sval item = qn_kb_item(&d.b), tile = qn_kb_array(&d.b, QN_F32, 64, true),
-          plain = qn_kb_array(&d.b, QN_F32, 16, true);
-  qn_sval at = qs_mul(d.s, qs_add(d.s, qs_mul(d.s, qn_kb_group(&d.b), u32(&d, 16)), item), u32(&d, 4));
+  qn_sval item = qn_kb_item(&d.b);
+  qn_sval tile = qn_kb_array(&d.b, QN_F32, 64, true);
+  qn_sval plain = qn_kb_array(&d.b, QN_F32, 16, true);
+  qn_sval t47 = qn_kb_group(&d.b);
+  qn_sval t48 = u32(&d, 16);
+  qn_sval t49 = qs_mul(d.s, t47, t48);
+  qn_sval t50 = qs_add(d.s, t49, item);
+  qn_sval t51 = u32(&d, 4);
+  qn_sval at = qs_mul(d.s, t50, t51);
   qn_sval x = qn_kb_load(&d.b, in, at, 4, none);
-  qn_kb_astore(&d.b, tile, qs_mul(d.s, item, u32(&d, 4)), x);
-  qn_kb_astore(&d.b, plain, item, qn_kb_extract(&d.b, x, 2));
+  qn_sval t52 = u32(&d, 4);
+  qn_sval t53 = qs_mul(d.s, item, t52);
+  qn_kb_astore(&d.b, tile, t53, x);
+  qn_sval t54 = qn_kb_extract(&d.b, x, 2);
+  qn_kb_astore(&d.b, plain, item, t54);
   qn_kb_barrier(&d.b);
-  qn_sval other = qs_sub(d.s, u32(&d, 15), item);
-  qn_sval y =
-      qs_add(d.s, qn_kb_aload(&d.b, tile, qs_mul(d.s, other, u32(&d, 4)), 4), qn_kb_aload(&d.b, plain, other, 1));
-  qn_kb_store(&d.b, out, at, qn_kb_join(&d.b, qn_kb_high(&d.b, y), qn_kb_low(&d.b, y)), none);
+  qn_sval t55 = u32(&d, 15);
+  qn_sval other = qs_sub(d.s, t55, item);
+  qn_sval t56 = u32(&d, 4);
+  qn_sval t57 = qs_mul(d.s, other, t56);
+  qn_sval t58 = qn_kb_aload(&d.b, tile, t57, 4);
+  qn_sval t59 = qn_kb_aload(&d.b, plain, other, 1);
+  qn_sval y = qs_add(d.s, t58, t59);
+  qn_sval t60 = qn_kb_high(&d.b, y);
+  qn_sval t61 = qn_kb_low(&d.b, y);
+  qn_sval t62 = qn_kb_join(&d.b, t60, t61);
+  qn_kb_store(&d.b, out, at, t62, none);
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
 }
 
@@ -107,12 +176,24 @@ static void gather_kernel(qn_kernel *k) {
   draft d;
   start(&d, k, 1);
   uint32_t in = input(&d, QN_F32, 0), index = input(&d, QN_I32, 1), out = output(&d, QN_F32, 2);
-  qn_sval n = qs_convert(d.s, QN_I32, qn_kb_param(&d.b, qn_kb_new_param(&d.b)));
-  qn_sval i = qn_kb_load(&d.b, index, qs_mul(d.s, qn_kb_group(&d.b), u32(&d, 4)), 4, none),
-          zero = qs_bits(d.s, QN_I32, 0);
-  qn_sval inside = qs_and(d.s, qs_le(d.s, zero, i), qs_lt(d.s, i, n));
-  qn_sval x = qn_kb_gather(&d.b, in, i, inside), mirrored = qs_sub(d.s, qs_sub(d.s, n, qs_bits(d.s, QN_I32, 1)), i);
-  qn_kb_scatter(&d.b, out, mirrored, qs_mul(d.s, x, f32(&d, -0.3)), inside);
+  uint32_t t63 = qn_kb_new_param(&d.b);
+  qn_sval t64 = qn_kb_param(&d.b, t63);
+  qn_sval n = qs_convert(d.s, QN_I32, t64);
+  qn_sval t65 = qn_kb_group(&d.b);
+  qn_sval t66 = u32(&d, 4);
+  qn_sval t67 = qs_mul(d.s, t65, t66);
+  qn_sval i = qn_kb_load(&d.b, index, t67, 4, none);
+  qn_sval zero = qs_bits(d.s, QN_I32, 0);
+  qn_sval t68 = qs_le(d.s, zero, i);
+  qn_sval t69 = qs_lt(d.s, i, n);
+  qn_sval inside = qs_and(d.s, t68, t69);
+  qn_sval x = qn_kb_gather(&d.b, in, i, inside);
+  qn_sval t70 = qs_bits(d.s, QN_I32, 1);
+  qn_sval t71 = qs_sub(d.s, n, t70);
+  qn_sval mirrored = qs_sub(d.s, t71, i);
+  qn_sval t72 = f32(&d, -0.3);
+  qn_sval t73 = qs_mul(d.s, x, t72);
+  qn_kb_scatter(&d.b, out, mirrored, t73, inside);
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
 }
 
@@ -120,9 +201,14 @@ static void halves_kernel(qn_kernel *k) {
   draft d;
   start(&d, k, 1);
   uint32_t in = input(&d, QN_BF16, 0), out = output(&d, QN_F16, 1);
-  qn_sval at = qs_mul(d.s, qn_kb_group(&d.b), u32(&d, 2)),
-          x = qs_convert(d.s, QN_F32, qn_kb_load(&d.b, in, at, 2, none));
-  qn_kb_store(&d.b, out, at, qs_convert(d.s, QN_F16, qs_sqrt(d.s, x)), none);
+  qn_sval t74 = qn_kb_group(&d.b);
+  qn_sval t75 = u32(&d, 2);
+  qn_sval at = qs_mul(d.s, t74, t75);
+  qn_sval t76 = qn_kb_load(&d.b, in, at, 2, none);
+  qn_sval x = qs_convert(d.s, QN_F32, t76);
+  qn_sval t77 = qs_sqrt(d.s, x);
+  qn_sval t78 = qs_convert(d.s, QN_F16, t77);
+  qn_kb_store(&d.b, out, at, t78, none);
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
 }
 
@@ -131,10 +217,20 @@ static void bytes_kernel(qn_kernel *k) {
   start(&d, k, 1);
   uint32_t in = input(&d, QN_U8, 0), flags = input(&d, QN_BOOL, 1), out = output(&d, QN_U8, 2),
            one = output(&d, QN_BOOL, 3);
-  qn_sval g = qn_kb_group(&d.b), at = qs_mul(d.s, g, u32(&d, 4));
-  qn_sval x = qn_kb_load(&d.b, in, at, 4, none), p = qn_kb_load(&d.b, flags, at, 4, none);
-  qn_kb_store(&d.b, out, at, qs_select(d.s, p, qs_add(d.s, x, qs_bits(d.s, QN_U8, 200)), x), none);
-  qn_kb_store(&d.b, one, g, qs_xor(d.s, qn_kb_extract(&d.b, p, 1), qn_kb_extract(&d.b, qs_not(d.s, p), 3)), none);
+  qn_sval g = qn_kb_group(&d.b);
+  qn_sval t79 = u32(&d, 4);
+  qn_sval at = qs_mul(d.s, g, t79);
+  qn_sval x = qn_kb_load(&d.b, in, at, 4, none);
+  qn_sval p = qn_kb_load(&d.b, flags, at, 4, none);
+  qn_sval t80 = qs_bits(d.s, QN_U8, 200);
+  qn_sval t81 = qs_add(d.s, x, t80);
+  qn_sval t82 = qs_select(d.s, p, t81, x);
+  qn_kb_store(&d.b, out, at, t82, none);
+  qn_sval t83 = qn_kb_extract(&d.b, p, 1);
+  qn_sval t84 = qs_not(d.s, p);
+  qn_sval t85 = qn_kb_extract(&d.b, t84, 3);
+  qn_sval t86 = qs_xor(d.s, t83, t85);
+  qn_kb_store(&d.b, one, g, t86, none);
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
 }
 
@@ -142,11 +238,20 @@ static void wide_kernel(qn_kernel *k) {
   draft d;
   start(&d, k, 1);
   uint32_t in = input(&d, QN_I64, 0), out = output(&d, QN_I64, 1), words = output(&d, QN_U32, 2);
-  qn_sval g = qn_kb_group(&d.b), x = qn_kb_load(&d.b, in, g, 1, none),
-          c = qs_bits(d.s, QN_I64, UINT64_C(0x8000000000000001));
-  qn_kb_store(&d.b, out, g, qs_sub(d.s, qs_mul(d.s, x, c), qs_shr(d.s, x, qs_bits(d.s, QN_I64, 7))), none);
+  qn_sval g = qn_kb_group(&d.b);
+  qn_sval x = qn_kb_load(&d.b, in, g, 1, none);
+  qn_sval c = qs_bits(d.s, QN_I64, UINT64_C(0x8000000000000001));
+  qn_sval t87 = qs_mul(d.s, x, c);
+  qn_sval t88 = qs_bits(d.s, QN_I64, 7);
+  qn_sval t89 = qs_shr(d.s, x, t88);
+  qn_sval t90 = qs_sub(d.s, t87, t89);
+  qn_kb_store(&d.b, out, g, t90, none);
   qn_sval low = qs_convert(d.s, QN_U32, x);
-  qn_kb_store(&d.b, words, g, qs_add(d.s, qs_mulhi(d.s, low, u32(&d, 0xd2511f53)), qs_clz(d.s, low)), none);
+  qn_sval t91 = u32(&d, 0xd2511f53);
+  qn_sval t92 = qs_mulhi(d.s, low, t91);
+  qn_sval t93 = qs_clz(d.s, low);
+  qn_sval t94 = qs_add(d.s, t92, t93);
+  qn_kb_store(&d.b, words, g, t94, none);
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
 }
 
@@ -154,10 +259,17 @@ static void doubles_kernel(qn_kernel *k) {
   draft d;
   start(&d, k, 1);
   uint32_t in = input(&d, QN_F64, 0), out = output(&d, QN_F64, 1);
-  qn_sval at = qs_mul(d.s, qn_kb_group(&d.b), u32(&d, 2)), x = qn_kb_load(&d.b, in, at, 2, none);
-  qn_sval y = qs_fma(d.s, x, qs_const(d.s, QN_F64, 0.1), qs_const(d.s, QN_F64, -2.5));
-  qn_kb_store(&d.b, out, at, qs_select(d.s, qs_ne(d.s, x, x), qs_bits(d.s, QN_F64, UINT64_C(0x7ff8000000000000)), y),
-              none);
+  qn_sval t95 = qn_kb_group(&d.b);
+  qn_sval t96 = u32(&d, 2);
+  qn_sval at = qs_mul(d.s, t95, t96);
+  qn_sval x = qn_kb_load(&d.b, in, at, 2, none);
+  qn_sval t97 = qs_const(d.s, QN_F64, 0.1);
+  qn_sval t98 = qs_const(d.s, QN_F64, -2.5);
+  qn_sval y = qs_fma(d.s, x, t97, t98);
+  qn_sval t99 = qs_ne(d.s, x, x);
+  qn_sval t100 = qs_bits(d.s, QN_F64, UINT64_C(0x7ff8000000000000));
+  qn_sval t101 = qs_select(d.s, t99, t100, y);
+  qn_kb_store(&d.b, out, at, t101, none);
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
 }
 
@@ -166,16 +278,37 @@ static void private_kernel(qn_kernel *k) {
   draft d;
   start(&d, k, 1);
   uint32_t in = input(&d, QN_I32, 0), out = output(&d, QN_I32, 1);
-  qn_sval g = qn_kb_group(&d.b), seen = qn_kb_array(&d.b, QN_I32, 8, false),
-          n = qn_kb_param(&d.b, qn_kb_new_param(&d.b));
-  qn_sval i = qn_kb_loop(&d.b, u32(&d, 0), u32(&d, 8), 1, false);
-  qn_sval at = qs_add(d.s, qs_mul(d.s, g, u32(&d, 8)), i);
-  qn_kb_astore(&d.b, seen, i, qn_kb_load(&d.b, in, at, 1, qs_lt(d.s, at, n)));
+  qn_sval g = qn_kb_group(&d.b);
+  qn_sval seen = qn_kb_array(&d.b, QN_I32, 8, false);
+  uint32_t t102 = qn_kb_new_param(&d.b);
+  qn_sval n = qn_kb_param(&d.b, t102);
+  qn_sval t103 = u32(&d, 0);
+  qn_sval t104 = u32(&d, 8);
+  qn_sval i = qn_kb_loop(&d.b, t103, t104, 1, false);
+  qn_sval t105 = u32(&d, 8);
+  qn_sval t106 = qs_mul(d.s, g, t105);
+  qn_sval at = qs_add(d.s, t106, i);
+  qn_sval t107 = qs_lt(d.s, at, n);
+  qn_sval t108 = qn_kb_load(&d.b, in, at, 1, t107);
+  qn_kb_astore(&d.b, seen, i, t108);
   qn_kb_close(&d.b);
-  qn_sval j = qn_kb_loop(&d.b, u32(&d, 0), u32(&d, 7), 2, false);
-  qn_sval x = qn_kb_aload(&d.b, seen, j, 1), y = qn_kb_aload(&d.b, seen, qs_add(d.s, j, u32(&d, 1)), 1);
-  qn_sval where = qs_add(d.s, qs_mul(d.s, g, u32(&d, 4)), qs_shr(d.s, j, u32(&d, 1)));
-  qn_kb_store(&d.b, out, where, qs_sub(d.s, qs_mul(d.s, x, y), qs_neg(d.s, x)), qs_lt(d.s, where, n));
+  qn_sval t109 = u32(&d, 0);
+  qn_sval t110 = u32(&d, 7);
+  qn_sval j = qn_kb_loop(&d.b, t109, t110, 2, false);
+  qn_sval x = qn_kb_aload(&d.b, seen, j, 1);
+  qn_sval t111 = u32(&d, 1);
+  qn_sval t112 = qs_add(d.s, j, t111);
+  qn_sval y = qn_kb_aload(&d.b, seen, t112, 1);
+  qn_sval t113 = u32(&d, 4);
+  qn_sval t114 = qs_mul(d.s, g, t113);
+  qn_sval t115 = u32(&d, 1);
+  qn_sval t116 = qs_shr(d.s, j, t115);
+  qn_sval where = qs_add(d.s, t114, t116);
+  qn_sval t117 = qs_mul(d.s, x, y);
+  qn_sval t118 = qs_neg(d.s, x);
+  qn_sval t119 = qs_sub(d.s, t117, t118);
+  qn_sval t120 = qs_lt(d.s, where, n);
+  qn_kb_store(&d.b, out, where, t119, t120);
   qn_kb_close(&d.b);
   QN_ASSERT_OK(qn_kbuild_end(&d.b));
 }
