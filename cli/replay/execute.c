@@ -137,7 +137,7 @@ static qn_status finish(replay_run *r, const replay_function *fs, size_t count, 
       st = qn_tensors_read_at(j->result, n++, got[k]);
     if (st == QN_OK)
       compare(r, &fs[i], got);
-    free_all(got, fs[i].out_count);
+    free_all(got, qn_graph_result_count(fs[i].graph));
     QN_TRY(st);
   }
   return QN_OK;

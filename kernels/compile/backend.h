@@ -3,7 +3,7 @@
 #define QN_BACKEND_H
 
 #include "quern/compile.h"
-#include "schedule.h"
+#include "../schedule/schedule.h"
 
 /* Fills plan->code and plan->key; printed kernels go to desc->explain where asked for. */
 qn_status qn_backend_code(const qn_device_caps *caps, sched_program *program, const qn_compile_desc *desc,

@@ -4,8 +4,8 @@
 
 #include "backend.h"
 #include "quern/compile.h"
-#include "lower.h"
-#include "schedule.h"
+#include "../schedule/lower.h"
+#include "../schedule/schedule.h"
 
 /* ---- layouts and donations ---- */
 

@@ -266,7 +266,7 @@ static void array_load(printer *p, uint32_t i, const char *target) {
     qn_text_add(p->out, "%s%u(", before, in->lanes);
   if (in->lanes == 1)
     qn_text_add(p->out, "v%u[%s]", in->a, at.s);
-  else if (p->divisors[in->b] % in->lanes == 0)
+  else if (in->lanes && p->divisors[in->b] % in->lanes == 0)
     qn_text_add(p->out, "*(const %s %s%u *)(v%u + %s)", space_of(p, in->a), name, in->lanes, in->a, at.s);
   else
     qn_text_add(p->out, "vload%u(0, v%u + %s)", in->lanes, in->a, at.s);

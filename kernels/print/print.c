@@ -2,6 +2,7 @@
  * stand where they are used. Whether a vector access is aligned comes from divisibility, so that dialects may use whole-vector loads. */
 #include "print.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,7 @@ double qn_print_value(qn_dtype t, uint64_t bits) {
 words qn_print_decimal(double x) {
   words w = {""};
   double scaled = x * 1024;
-  bool negative_zero = x == 0 && memcmp(&x, &(double){0}, sizeof x) != 0;
+  bool negative_zero = x == 0 && signbit(x);
   if (!(scaled > -1e12 && scaled < 1e12) || scaled != (double)(long)scaled || negative_zero)
     return w;
   unsigned long n = (unsigned long)(x < 0 ? -scaled : scaled), fraction = n % 1024;

@@ -72,7 +72,8 @@ static void choose_register_tile(const qn_schedule *s, contract *c, int64_t fit)
   for (int v = 1; v <= MAX_VECTORS && v <= fit; v++)
     for (int r = 1; r <= MAX_ROWS && r <= c->m && r * v + v + 1 < registers; r++) {
       int64_t tiles = c->batch * ((c->m + r - 1) / r) * ((fit + v - 1) / v);
-      double cost = (double)((tiles + units - 1) / units) * (step_cost(r, v) * (double)c->k + 4 * r * v);
+      int64_t rounds = (tiles + units - 1) / units;
+      double cost = (double)rounds * (step_cost(r, v) * (double)c->k + 4 * r * v);
       if (best != 0 && cost >= best)
         continue;
       best = cost;
@@ -126,6 +127,8 @@ typedef struct tiling {
 
 static tiling tiles_of(const contract *c) {
   int64_t width = (int64_t)c->lanes * c->vectors;
+  if (width == 0 || c->tile_rows == 0) /* nothing to compute */
+    return (tiling){0, 0};
   return (tiling){(c->m + c->tile_rows - 1) / c->tile_rows, (c->cols_n + width - 1) / width};
 }
 
@@ -385,7 +388,8 @@ void qn_emit_contract(qn_emit *e) {
   qn_sval m0 = qs_mul(e->k, row_tile, qs_const(e->k, QN_I32, (double)c.tile_rows));
   uint32_t rest_rows = (uint32_t)(c.m % c.tile_rows);
   if (rest_rows) {
-    qn_kb_if(e->b, qs_lt(e->k, row_tile, qs_const(e->k, QN_I32, (double)(c.m / c.tile_rows))));
+    int64_t whole = c.m / c.tile_rows;
+    qn_kb_if(e->b, qs_lt(e->k, row_tile, qs_const(e->k, QN_I32, (double)whole)));
     emit_columns(e, &c, c.tile_rows, batch, m0, panel);
     qn_kb_else(e->b);
     emit_columns(e, &c, rest_rows, batch, m0, panel);

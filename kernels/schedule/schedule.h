@@ -49,9 +49,9 @@ typedef struct sched_value {
   int32_t part;                 /* that computes it; -1: parameter or constant */
   int32_t align;                /* part in which it can be computed element for element; -1 */
   part_space space;
-  int32_t dep;          /* highest part that it depends on; -1 */
-  uint32_t uses;         /* consumers */
-  uint32_t cost;        /* scalar operations to recompute it from memory, saturating */
+  int32_t dep;   /* highest part that it depends on; -1 */
+  uint32_t uses; /* consumers */
+  uint32_t cost; /* scalar operations to recompute it from memory, saturating */
   uint64_t sources;
   value_home home;
   uint32_t slab;
@@ -67,7 +67,7 @@ typedef struct qn_schedule {
   size_t part_count, part_capacity;
   int level_count;
   uint32_t walks;
-  bool *needed;          /* by value id: has to be in memory (contexts.c) */
+  bool *needed; /* by value id: has to be in memory (contexts.c) */
 } qn_schedule;
 
 /* ---- fuse.c: graph -> parts ---- */

@@ -6,7 +6,9 @@
 #include "kit.h"
 #include "train_kit.h"
 
+#if defined(QN_HAVE_VULKAN) || defined(QN_HAVE_OPENCL)
 static void set(const char *name, const char *value) { cr_assert(setenv(name, value, 1) == 0); }
+#endif
 
 /* ---- Vulkan validation ---- */
 

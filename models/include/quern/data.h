@@ -13,8 +13,8 @@ extern "C" {
 typedef struct qn_images_loader qn_images_loader;
 typedef struct qn_images {
   size_t count, rows, columns;
-  uint8_t *pixels; /* count * rows * columns, row-major */
-  uint8_t *labels; /* count */
+  uint8_t *pixels;          /* count * rows * columns, row-major */
+  uint8_t *labels;          /* count */
   qn_images_loader *loader; /* while pixels still come in, in the background */
 } qn_images;
 /* Reads `dir`/{train|t10k}-images-idx3-ubyte[.gz] and labels, count from `first` on (count 0: all that follow). The error names the file and what is wrong:

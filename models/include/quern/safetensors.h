@@ -27,7 +27,8 @@ qn_status qn_safetensors_open(const char *path, qn_safetensors **out_file);
 void qn_safetensors_close(qn_safetensors *f);
 size_t qn_safetensors_count(const qn_safetensors *f);
 const qn_safetensor *qn_safetensors_at(const qn_safetensors *f, size_t index); /* in the order of names */
-const qn_safetensor *qn_safetensors_find(const qn_safetensors *f, const char *name); /* NULL: absent. Borrowed until close */
+const qn_safetensor *qn_safetensors_find(const qn_safetensors *f,
+                                         const char *name);                /* NULL: absent. Borrowed until close */
 const char *qn_safetensors_meta(const qn_safetensors *f, const char *key); /* of __metadata__; NULL: absent */
 
 /* ---- writing ---- */
@@ -35,7 +36,8 @@ typedef struct qn_safetensors_pair {
   const char *key, *value;
 } qn_safetensors_pair;
 /* Replaces the file atomically. Tensors are laid out by falling element size, so that each is aligned; `bytes` may be 0 and follows from the type. */
-qn_status qn_safetensors_write(const char *path, const qn_safetensor *tensors, size_t count, const qn_safetensors_pair *meta, size_t meta_count);
+qn_status qn_safetensors_write(const char *path, const qn_safetensor *tensors, size_t count,
+                               const qn_safetensors_pair *meta, size_t meta_count);
 
 #ifdef __cplusplus
 }

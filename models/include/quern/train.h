@@ -18,21 +18,21 @@ extern "C" {
 #endif
 
 typedef struct qn_train_options {
-  const char *device;      /* as for qn_device_open; NULL: the default */
-  int epochs, batch;       /* 0: the program's default */
+  const char *device; /* as for qn_device_open; NULL: the default */
+  int epochs, batch;  /* 0: the program's default */
   uint64_t seed;
-  const char *data, *out;  /* folders; NULL: the program's default data, ./quern-out/<program> */
+  const char *data, *out; /* folders; NULL: the program's default data, ./quern-out/<program> */
   bool resume, scale, batchnorm, profile, json, quiet;
-  int steps_limit;         /* stop after that many steps (0: none); for smoke tests */
+  int steps_limit; /* stop after that many steps (0: none); for smoke tests */
   qn_cache *cache;
   volatile sig_atomic_t *stop; /* set by Ctrl-C: finish the step, save, say how to resume */
-  FILE *log;               /* lines and progress bar; NULL: stdout */
+  FILE *log;                   /* lines and progress bar; NULL: stdout */
 } qn_train_options;
 
 /* Fills batch leaves from rows of the data: host arrays in the order of the batch definition. */
 typedef qn_status (*qn_fill_fn)(void *user, const uint32_t *rows, size_t count, void *const *leaves);
 typedef struct qn_split {
-  const char *name;        /* "train", "validation", "test" */
+  const char *name; /* "train", "validation", "test" */
   size_t rows;
   qn_fill_fn fill;
   void *user;
@@ -41,11 +41,12 @@ typedef struct qn_split {
 typedef struct qn_fit {
   const char *name;
   void *user;
-  qn_tree_fn init;         /* args: {key u32[2]}; result: the state */
-  qn_tree_fn train_step;   /* args: state, batch; result: "state/..." and "loss" */
-  qn_tree_fn eval_step;    /* args: state, totals, batch; result: "totals/..." and "prediction" (i32 per row) */
-  qn_tree_fn totals;       /* args: none; zeros for a fresh evaluation. Leaves "loss", "hits", "count": sums over rows */
-  const char *metrics;     /* subtree of the state that is reset at the start of each epoch: "metrics"; leaves as of `totals` */
+  qn_tree_fn init;       /* args: {key u32[2]}; result: the state */
+  qn_tree_fn train_step; /* args: state, batch; result: "state/..." and "loss" */
+  qn_tree_fn eval_step;  /* args: state, totals, batch; result: "totals/..." and "prediction" (i32 per row) */
+  qn_tree_fn totals;     /* args: none; zeros for a fresh evaluation. Leaves "loss", "hits", "count": sums over rows */
+  const char
+      *metrics; /* subtree of the state that is reset at the start of each epoch: "metrics"; leaves as of `totals` */
   qn_status (*batch)(void *user, int64_t rows, qn_treedef *out_batch); /* definition of a batch of that many rows */
   qn_split train, validation, test;
   size_t shuffle_buffer;
@@ -64,7 +65,10 @@ qn_status qn_fit_run(qn_device *d, const qn_fit *fit, const qn_train_options *op
 /* ---- checkpoints ---- */
 /* Whole state, with a string map (position, seed, options) in the header's __metadata__; replaced atomically. Loading checks every leaf's name, dtype
  * and shape against the tensors' layout and names the first that differs (QN_INVALID), damaged files are QN_CORRUPT. */
-typedef struct qn_pair { const char *key; char value[96]; } qn_pair;
+typedef struct qn_pair {
+  const char *key;
+  char value[96];
+} qn_pair;
 qn_status qn_checkpoint_save(const char *path, const qn_tensors *state, const qn_pair *meta, size_t meta_count);
 /* Fills the values of the keys given; a key that the file lacks gets "". `state` NULL: only those. */
 qn_status qn_checkpoint_load(const char *path, qn_tensors *state, qn_pair *meta, size_t meta_count);
@@ -73,8 +77,9 @@ qn_status qn_checkpoint_load(const char *path, qn_tensors *state, qn_pair *meta,
 typedef struct qn_program_def {
   const char *name, *summary;
   qn_status (*train)(qn_device *d, const qn_train_options *options);
-  qn_status (*trace)(const qn_train_options *options, qn_traced *out_traced, qn_compile_desc *out_desc); /* one training step, for explain */
-  int epochs, batch; /* defaults */
+  qn_status (*trace)(const qn_train_options *options, qn_traced *out_traced,
+                     qn_compile_desc *out_desc); /* one training step, for explain */
+  int epochs, batch;                             /* defaults */
 } qn_program_def;
 const qn_program_def *qn_programs(size_t *out_count); /* models/programs/programs.c */
 /* The train step of a fit as qn_fit_run compiles it. */

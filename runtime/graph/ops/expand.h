@@ -61,7 +61,7 @@ typedef struct qn_ex_split {
 qn_ex_split qn_ex_log_split(qn_sink *s, const qn_ex_fmt *m, qn_sval x);
 /* e ln2 + log(1 + f) less e ln2_hi, which is exact */
 qn_ex_pair qn_ex_log_fraction(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x);
-qn_sval qn_ex_log_any(qn_sink *s, const qn_ex_fmt *m, qn_sval x);      /* with IEEE's corners */
+qn_sval qn_ex_log_any(qn_sink *s, const qn_ex_fmt *m, qn_sval x); /* with IEEE's corners */
 /* log(1 + a*b) without the rounding of 1 + a*b, for finite operands with 1 + a*b > 0 */
 qn_sval qn_ex_log1p_product(qn_sink *s, const qn_ex_fmt *m, qn_sval a, qn_sval b);
 qn_sval qn_ex_log1p_any(qn_sink *s, const qn_ex_fmt *m, qn_sval x);

@@ -199,9 +199,7 @@ static qn_sval log_join(qn_sink *s, const qn_ex_fmt *m, qn_ex_split x) {
   return qs_fma(s, x.e, qn_ex_k(s, m, m->ln2_hi), qn_ex_log_fraction(s, m, x).hi);
 }
 
-static qn_sval log_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
-  return log_join(s, m, qn_ex_log_split(s, m, x));
-}
+static qn_sval log_pos(qn_sink *s, const qn_ex_fmt *m, qn_sval x) { return log_join(s, m, qn_ex_log_split(s, m, x)); }
 
 qn_sval qn_ex_log_any(qn_sink *s, const qn_ex_fmt *m, qn_sval x) {
   qn_sval inf = qn_ex_inf(s, m), zero = qn_ex_k(s, m, 0);
