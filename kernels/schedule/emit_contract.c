@@ -102,7 +102,7 @@ static void choose_tile(const qn_schedule *s, contract *c) {
 }
 
 static contract describe(const qn_schedule *s, const sched_part *p) {
-  contract c = {.n = qn_graph_node(s->g, p->hero)};
+  contract c = {.n = qn_graph_node(s->g, p->hero), .lanes = 1, .tile_rows = 1, .vectors = 1, .unroll = 1};
   c.dot = c.n->attr;
   c.lhs = qn_graph_type(s->g, c.n->operands[0]);
   c.rhs = qn_graph_type(s->g, c.n->operands[1]);
@@ -127,8 +127,6 @@ typedef struct tiling {
 
 static tiling tiles_of(const contract *c) {
   int64_t width = (int64_t)c->lanes * c->vectors;
-  if (width == 0 || c->tile_rows == 0) /* nothing to compute */
-    return (tiling){0, 0};
   return (tiling){(c->m + c->tile_rows - 1) / c->tile_rows, (c->cols_n + width - 1) / width};
 }
 
@@ -388,7 +386,7 @@ void qn_emit_contract(qn_emit *e) {
   qn_sval m0 = qs_mul(e->k, row_tile, qs_const(e->k, QN_I32, (double)c.tile_rows));
   uint32_t rest_rows = (uint32_t)(c.m % c.tile_rows);
   if (rest_rows) {
-    int64_t whole = c.m / c.tile_rows;
+    int64_t whole = t.row_tiles - 1; /* the last tile of rows is the short one */
     qn_kb_if(e->b, qs_lt(e->k, row_tile, qs_const(e->k, QN_I32, (double)whole)));
     emit_columns(e, &c, c.tile_rows, batch, m0, panel);
     qn_kb_else(e->b);
