@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options.h"
 #include "quern/model.h"
 
 qn_val qn_act_linear(qn_val x) { return x; }
@@ -71,8 +72,6 @@ qn_layer qn_dense(int64_t units, qn_activation activation) {
 
 /* ---- batch normalisation ---- */
 
-static double or_default(double x, double fallback) { return x == 0 ? fallback : x; }
-
 static qn_status norm_build(const qn_layer *l, const qn_type *in, qn_variable *vars, size_t *count, qn_type *out) {
   if (in->rank < 2)
     return QN_ERR(QN_INVALID, "batch_normalization '%s': input is %s, expected at least [batch, features]", l->name,
@@ -98,14 +97,14 @@ static qn_val norm_apply(qn_apply *a, qn_val x) {
     axes[i] = i;
   qn_val mean = qn_tree_get(a->non_trainable, "moving_mean"), var = qn_tree_get(a->non_trainable, "moving_variance");
   if (a->training) {
-    double momentum = or_default(a->layer->momentum, 0.99);
+    double momentum = qn_or_default(a->layer->momentum, 0.99);
     qn_val m = qn_mean(x, rank - 1, axes, false), v = qn_var(x, rank - 1, axes, 0, false);
     qn_tree_set(a->updated, "moving_mean", moving(mean, m, momentum));
     qn_tree_set(a->updated, "moving_variance", moving(var, v, momentum));
     mean = m;
     var = v;
   }
-  qn_val scale = qn_mul(qn_rsqrt(qn_add(var, qn_like(var, or_default(a->layer->epsilon, 1e-3)))),
+  qn_val scale = qn_mul(qn_rsqrt(qn_add(var, qn_like(var, qn_or_default(a->layer->epsilon, 1e-3)))),
                         qn_tree_get(a->trainable, "gamma"));
   return qn_add(qn_mul(qn_sub(x, mean), scale), qn_tree_get(a->trainable, "beta"));
 }

@@ -2,9 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options.h"
 #include "quern/optim.h"
-
-static double or_default(double x, double fallback) { return x == 0 ? fallback : x; }
 
 qn_status qn_adam_state(const qn_adam *a, const qn_treedef *params, qn_treedef *out_def) {
   (void)a;
@@ -24,7 +23,7 @@ qn_tree *qn_adam_init(const qn_adam *a, qn_graph *g, const qn_treedef *params) {
   if (!t)
     return NULL;
   qn_tree_set(t, "iteration", qn_scalar(g, QN_I32, 0));
-  qn_tree_set(t, "learning_rate", qn_scalar(g, QN_F32, or_default(a->learning_rate, 1e-3)));
+  qn_tree_set(t, "learning_rate", qn_scalar(g, QN_F32, qn_or_default(a->learning_rate, 1e-3)));
   for (size_t s = 0; s < 2; s++)
     for (size_t i = 0; i < params->count; i++) {
       char path[256];
@@ -45,7 +44,8 @@ qn_update qn_adam_apply(const qn_adam *a, const qn_tree *state, const qn_tree *g
   qn_update u = {qn_tree_create(g), qn_tree_create(g)};
   if (!u.params || !u.state)
     return u;
-  double b1 = or_default(a->beta_1, 0.9), b2 = or_default(a->beta_2, 0.999), eps = or_default(a->epsilon, 1e-7);
+  double b1 = qn_or_default(a->beta_1, 0.9), b2 = qn_or_default(a->beta_2, 0.999),
+         eps = qn_or_default(a->epsilon, 1e-7);
   qn_val step = qn_add(qn_tree_get(state, "iteration"), qn_scalar(g, QN_I32, 1));
   qn_val lr = qn_tree_get(state, "learning_rate"), t = qn_convert(step, QN_F32);
   qn_val alpha = qn_div(qn_mul(lr, qn_sqrt(qn_sub(qn_like(t, 1), qn_pow(qn_like(t, b2), t)))),

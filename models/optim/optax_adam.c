@@ -1,11 +1,10 @@
 /* Adam as Optax has it. */
 #include <stdio.h>
 
+#include "options.h"
 #include "quern/optim.h"
 
 enum { PATH_ROOM = 256 };
-
-static double or_default(double x, double fallback) { return x == 0 ? fallback : x; }
 
 qn_status qn_optax_adam_state(const qn_optax_adam *a, const qn_treedef *params, qn_treedef *out_def) {
   (void)a;
@@ -46,7 +45,7 @@ qn_update qn_optax_adam_apply(const qn_optax_adam *a, const qn_tree *state, cons
   qn_tree *second = qn_tree_create(g);
   if (!u.params || !u.state || !second)
     return u;
-  double b1 = or_default(a->b1, 0.9), b2 = or_default(a->b2, 0.999), eps = or_default(a->eps, 1e-8);
+  double b1 = qn_or_default(a->b1, 0.9), b2 = qn_or_default(a->b2, 0.999), eps = qn_or_default(a->eps, 1e-8);
   qn_val count = qn_add(qn_tree_get(state, "count"), qn_scalar(g, QN_I32, 1)), t = qn_convert(count, QN_F32);
   qn_val fix1 = qn_sub(qn_like(t, 1), qn_pow(qn_like(t, b1), t)),
          fix2 = qn_sub(qn_like(t, 1), qn_pow(qn_like(t, b2), t));
@@ -58,7 +57,7 @@ qn_update qn_optax_adam_apply(const qn_optax_adam *a, const qn_tree *state, cons
     qn_val m = qn_div(moment(state, u.state, "mu", path, grad, b1), qn_convert(fix1, t_w));
     qn_val v = qn_div(moment(state, second, "nu", path, qn_square(grad), b2), qn_convert(fix2, t_w));
     qn_val root = qn_add(qn_sqrt(qn_add(v, qn_like(v, a->eps_root))), qn_like(v, eps));
-    qn_tree_set(u.params, path, qn_add(w, qn_mul(qn_div(m, root), qn_like(w, -or_default(a->learning_rate, 1e-3)))));
+    qn_tree_set(u.params, path, qn_add(w, qn_mul(qn_div(m, root), qn_like(w, -qn_or_default(a->learning_rate, 1e-3)))));
   }
   for (size_t i = 0; i < second->count; i++)
     qn_tree_set(u.state, second->leaves[i].path, second->leaves[i].val);
