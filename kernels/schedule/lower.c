@@ -260,7 +260,7 @@ static void count_uses(lowering *l) {
     l->uses[qn_graph_result(l->from, i)]++;
 }
 
-qn_status qn_lower(const qn_graph *g, qn_text *log, qn_graph **out_graph) {
+static qn_status lower_shapes(const qn_graph *g, qn_text *log, qn_graph **out_graph) {
   lowering l = {.from = g, .log = log};
   qn_val *results = NULL;
   *out_graph = NULL;
@@ -295,5 +295,14 @@ done:
   free(l.map);
   free(l.uses);
   free(results);
+  return st;
+}
+
+qn_status qn_lower(const qn_graph *g, qn_text *log, qn_graph **out_graph) {
+  qn_graph *rows;
+  *out_graph = NULL;
+  QN_TRY(qn_lower_rows(g, log, &rows));
+  qn_status st = lower_shapes(rows, log, out_graph);
+  qn_graph_release(rows);
   return st;
 }

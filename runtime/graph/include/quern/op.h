@@ -55,6 +55,10 @@ typedef void (*qn_derive_fn)(
  * (docs/gradients.md), and so is its own derivative there. */
 qn_val qn_rule_product(qn_val given, qn_val partial);
 
+/* Rewrites one node by simpler operations, in front of scheduling: r holds the new graph, the node and its operands. Fills out[out_count] and
+ * returns true, or returns false and the node stays as it is. What it builds may be lowered again. */
+typedef bool (*qn_lower_fn)(qn_rule *r, qn_val *out);
+
 /* Batching rule's view: every operand has its lane axis at 0, or none. */
 typedef struct qn_batch {
   qn_graph *g;
@@ -121,6 +125,7 @@ typedef struct qn_op_def {
   qn_derive_fn vjp, jvp;
   const char *no_grad; /* why there is no derivative, where none of the above is given: "result is boolean" */
   qn_batch_fn batch;
+  qn_lower_fn lower;   /* operations that are made of simpler ones on every device; NULL: scheduled as they are */
   qn_expand_fn expand; /* elementwise: one element in scalar operations; f16/bf16 arrive as f32 unless native_narrow */
   bool native_narrow;  /* expand takes f16/bf16 as they are (bit operations, moves) */
   qn_ref_f ref;
