@@ -70,6 +70,9 @@ qn_status qn_type_check(const qn_type *t, const char *what);
 qn_status qn_infer_run(qn_op op, const qn_type *operands, size_t count, const void *attr, qn_graph *const *regions,
                        size_t region_count, const qn_type *hint, qn_type *out, size_t room, int *out_count);
 size_t qn_infer_room(size_t operands, qn_graph *const *regions, size_t region_count);
+/* The same region with the captures `all` instead of `have` (its last parameters), all of which are among them. */
+qn_status qn_region_capture(const qn_graph *region, const qn_val *have, size_t have_count, const qn_val *all,
+                            size_t all_count, qn_graph **out_region);
 /* Reads a decimal number of a float dtype, rounded once. */
 void qn_element_parse(qn_dtype t, const char *text, void *out);
 /* Number of bytes of a constant's data. */

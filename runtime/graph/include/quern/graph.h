@@ -148,6 +148,9 @@ typedef struct qn_attr_solve {
   bool left_side, lower, unit_diagonal;
   int32_t transpose_a; /* 0 no, 1 transpose, 2 adjoint */
 } qn_attr_solve;
+typedef struct qn_attr_while {
+  int64_t trip_count; /* how often the body runs; -1: not known. Found by optimisation, not part of the text */
+} qn_attr_while;
 typedef struct qn_attr_name {
   const char *target, *config;
 } qn_attr_name; /* custom_call, remat marks, named values */
@@ -218,6 +221,8 @@ uint32_t qn_graph_param_at(const qn_graph *g, size_t index);
 const char *qn_graph_param_path(const qn_graph *g, size_t index);
 size_t qn_graph_result_count(const qn_graph *g);
 uint32_t qn_graph_result(const qn_graph *g, size_t index);
+/* Trailing operands of a node that its regions capture: the last parameters of each region. 0 for ops without such regions. */
+int qn_node_captures(const qn_node *n);
 /* Pointers to types, nodes and attributes stay valid while the graph lives, also while it grows. */
 const qn_type *qn_val_type(qn_val v); /* a static NONE-typed one for the null value */
 /* Text names of results ("loss", "layers/0/w"), for messages, plans and checkpoints; may be NULL. Set before sealing. */
