@@ -223,6 +223,19 @@ size_t qn_graph_result_count(const qn_graph *g);
 uint32_t qn_graph_result(const qn_graph *g, size_t index);
 /* Trailing operands of a node that its regions capture: the last parameters of each region. 0 for ops without such regions. */
 int qn_node_captures(const qn_node *n);
+
+/* ---- loops: nodes of QN_OP_WHILE in g ---- */
+typedef struct qn_counted {
+  int counter;                    /* the carry that counts */
+  bool has_start;                 /* it starts as a constant: `start` */
+  qn_compare_direction direction; /* the body runs while counter `direction` limit */
+  int64_t start, step, trips;     /* trips -1: not known before the program runs */
+} qn_counted;
+/* Does an integer counter, moved by a constant step, end the loop? out->trips is also set where the attribute alone tells it. */
+bool qn_while_counted(const qn_graph *g, const qn_node *n, qn_counted *out);
+int64_t qn_while_trips(const qn_graph *g, const qn_node *n); /* -1: not known */
+bool qn_while_invariant(const qn_node *n, int i);            /* operand i is the same in each iteration */
+int qn_while_param(const qn_graph *region, uint32_t v);      /* the number of parameter v; -1: none */
 /* Pointers to types, nodes and attributes stay valid while the graph lives, also while it grows. */
 const qn_type *qn_val_type(qn_val v); /* a static NONE-typed one for the null value */
 /* Text names of results ("loss", "layers/0/w"), for messages, plans and checkpoints; may be NULL. Set before sealing. */
