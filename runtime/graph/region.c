@@ -4,6 +4,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- traced in place ---- */
+bool qn_graph_sees(const qn_graph *g, const qn_graph *outer) {
+  while (g && g != outer)
+    g = g->parent;
+  return g != NULL;
+}
+
+qn_graph *qn_region_open(qn_graph *around, const char *name) {
+  qn_graph *g = NULL;
+  if (!around || around->sealed || around->failed != QN_OK)
+    return NULL;
+  qn_graph **held = qn_graph_create(name, &g) == QN_OK ? qn_table_push(&around->held, &around->arena, sizeof g) : NULL;
+  if (held == NULL) {
+    qn_graph_release(g);
+    (void)qn_graph_fail(around, (qn_place){0}, QN_OUT_OF_MEMORY, "%s: no memory", name);
+    return NULL;
+  }
+  g->parent = around;
+  return *held = g;
+}
+
+qn_graph *qn_region_seal(qn_graph *region, const qn_val *results, size_t count, const qn_val **out_captures,
+                         size_t *out_capture_count) {
+  qn_graph *around = region->parent;
+  qn_val *own = QN_NEW(&region->arena, qn_val, count + 1);
+  for (size_t i = 0; own && i < count; i++)
+    own[i] = qn_val_ok(results[i]) && qn_graph_sees(region, results[i].graph) ? qn_graph_use(region, results[i])
+                                                                              : results[i];
+  qn_status st = own ? qn_graph_seal(region, own, count) : QN_ERR(QN_OUT_OF_MEMORY, "%s: no memory", region->name);
+  region->parent = NULL;
+  if (st == QN_OK && around->failed == QN_OK) {
+    *out_captures = region->captured;
+    *out_capture_count = region->captured_count;
+    return region;
+  }
+  if (st != QN_OK)
+    (void)qn_graph_fail(around, (qn_place){0}, st, "%s", qn_error_message());
+  return NULL;
+}
+
+/* ---- other captures ---- */
 static size_t find_val(const qn_val *list, size_t count, qn_val v) {
   size_t i = 0;
   while (i < count && !qn_val_same(list[i], v))

@@ -195,6 +195,18 @@ qn_val qn_graph_fail(qn_graph *g, qn_place place, qn_status code, const char *fo
 bool qn_graph_failed(const qn_graph *g);
 /* The graph of the first operand that has one; fails that graph if another operand is of another graph or null. */
 qn_graph *qn_graph_common(const char *op, const qn_val *operands, size_t count, qn_place place);
+/* ---- regions traced in place: an open graph inside of another ---- */
+/* Builders may mix a region's values with those of the graphs around it: an operation on outer values alone is added outside, one on both
+ * inside, where outer values become trailing parameters (constants of one element are copied). NULL: `around` has failed. The region is
+ * borrowed: it lives as long as `around`. */
+qn_graph *qn_region_open(qn_graph *around, const char *name);
+/* Seals the region; NULL: `around` has failed. *out_captures: what it uses of `around`, in the order of its trailing parameters. They live as
+ * long as the region. */
+qn_graph *qn_region_seal(qn_graph *region, const qn_val *results, size_t count, const qn_val **out_captures,
+                         size_t *out_capture_count);
+/* v as a value of g: itself, or what stands for it in a region. The null value after a failure. */
+qn_val qn_graph_use(qn_graph *g, qn_val v);
+
 /* Copies a sealed graph's nodes into `g` with its parameters replaced by `args`; fills `out_results`. */
 bool qn_graph_inline(qn_graph *g, const qn_graph *callee, const qn_val *args, size_t count, qn_val *out_results);
 /* The same for one node: its operands replaced; regions are shared. Returns its first result. */
