@@ -221,8 +221,8 @@ static bool step_back(reverse *s, size_t index) {
   return !qn_graph_failed(s->g);
 }
 
-bool qn_vjp_into(qn_graph *g, const qn_graph *f, const qn_val *args, const bool *wanted, const qn_val *cotangents,
-                 qn_val *results, qn_val *grads) {
+static bool vjp_in_order(qn_graph *g, const qn_graph *f, const qn_val *args, const bool *wanted,
+                         const qn_val *cotangents, qn_val *results, qn_val *grads) {
   reverse s = {0};
   bool ok = open_reverse(&s, g, f) || qn_no_memory(g);
   size_t nodes = qn_graph_node_count(f);
@@ -260,6 +260,17 @@ void qn_reach(const qn_graph *f, const bool *params, bool *out_results, qn_arena
   for (size_t i = 0; i < qn_graph_result_count(f); ++i)
     out_results[i] =
         known ? s.varies[qn_graph_result(f, i)] : qn_is_differentiable(qn_graph_type(f, qn_graph_result(f, i)));
+}
+
+/* Cotangents are summed in the order of nodes: it's that of the graph rebuilt, which no compiler's order of evaluation decides. */
+bool qn_vjp_into(qn_graph *g, const qn_graph *f, const qn_val *args, const bool *wanted, const qn_val *cotangents,
+                 qn_val *results, qn_val *grads) {
+  qn_graph *ordered;
+  if (qn_graph_rebuild(f, NULL, NULL, &ordered) != QN_OK)
+    return qn_no_memory(g);
+  bool ok = vjp_in_order(g, ordered, args, wanted, cotangents, results, grads);
+  qn_graph_release(ordered);
+  return ok;
 }
 
 qn_status qn_vjp_graph(const qn_graph *f, qn_graph **out_graph) {

@@ -58,7 +58,12 @@ static qn_status find_joint(loop *l, const bool *varies) {
       l->joint = NULL;
     }
   }
-  return QN_OK;
+  /* Stacks are in the order of nodes: that of the graph rebuilt, which no compiler's order of evaluation decides. */
+  qn_graph *made = l->joint;
+  l->joint = NULL;
+  qn_status st = qn_graph_rebuild(made, NULL, NULL, &l->joint);
+  qn_graph_release(made);
+  return st;
 }
 
 static bool split_joint(loop *l) {
