@@ -178,6 +178,8 @@ static qn_status materialise(qn_schedule *s, uint32_t v);
 static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type *t, int i) {
   if (qn_op_get(n->op)->kind == QN_KIND_ELEMENTWISE)
     return qn_type_same_shape(type_of(s, n->operands[i]), t);
+  if (n->op == QN_OP_DYNAMIC_UPDATE_SLICE)
+    return i == 0;
   return n->op == QN_OP_RESHAPE && qn_type_same_but_units(type_of(s, n->operands[i]), t);
 }
 
