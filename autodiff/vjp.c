@@ -180,8 +180,8 @@ static bool step_back(reverse *s, size_t index) {
   return !qn_graph_failed(s->g);
 }
 
-bool qn_vjp_into(qn_graph *g, const qn_graph *f, const qn_val *args, const bool *wanted, const qn_val *cotangents,
-                 qn_val *results, qn_val *grads) {
+static bool vjp_in_order(qn_graph *g, const qn_graph *f, const qn_val *args, const bool *wanted,
+                         const qn_val *cotangents, qn_val *results, qn_val *grads) {
   reverse s = {0};
   bool ok = open_reverse(&s, g, f) || qn_no_memory(g);
   size_t nodes = qn_graph_node_count(f);
@@ -202,6 +202,17 @@ bool qn_vjp_into(qn_graph *g, const qn_graph *f, const qn_val *args, const bool 
   for (size_t i = 0; ok && i < qn_graph_param_count(f); ++i)
     grads[i] = wanted[i] ? s.ct[qn_graph_param_at(f, i)] : QN_NULL_VAL;
   qn_arena_free(&s.scratch);
+  return ok;
+}
+
+/* Cotangents are summed in the order of nodes: it's that of the graph rebuilt, which no compiler's order of evaluation decides. */
+bool qn_vjp_into(qn_graph *g, const qn_graph *f, const qn_val *args, const bool *wanted, const qn_val *cotangents,
+                 qn_val *results, qn_val *grads) {
+  qn_graph *ordered;
+  if (qn_graph_rebuild(f, NULL, NULL, &ordered) != QN_OK)
+    return qn_no_memory(g);
+  bool ok = vjp_in_order(g, ordered, args, wanted, cotangents, results, grads);
+  qn_graph_release(ordered);
   return ok;
 }
 

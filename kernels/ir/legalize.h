@@ -55,8 +55,10 @@ qn_sval qn_legal_to_bits(legalizer *l, qn_dtype t, qn_sval v);
 qn_sval qn_legal_from_bits(legalizer *l, qn_dtype t, qn_sval bits);
 
 /* 64-bit integers as two words (legalize_pair.c). */
-lword qn_pair_op(legalizer *l, qn_sop op, bool is_signed, const lword *in);   /* compares: the bool in w[0] */
-lword qn_pair_from_f32(legalizer *l, qn_sval x, bool is_signed, qn_dtype t);  /* t: f32 or f64 */
+lword qn_pair_op(legalizer *l, qn_sop op, bool is_signed, const lword *in);  /* compares: the bool in w[0] */
+lword qn_pair_from_f32(legalizer *l, qn_sval x, bool is_signed, qn_dtype t); /* t: f32 or f64 */
+/* u32 to f32 with one rounding; not every Vulkan driver's own conversion is one above 2^31. */
+qn_sval qn_legal_u32_to_f32(legalizer *l, qn_sval x);
 qn_sval qn_pair_to_float(legalizer *l, qn_dtype to, lword x, bool is_signed); /* f32, f64 */
 /* Rounds to 24 bits with the lost ones or-ed into the last, so that rounding again to 8 or 11 bits is right. */
 qn_sval qn_pair_to_odd_f32(legalizer *l, lword x, bool is_signed);

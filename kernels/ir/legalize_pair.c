@@ -232,6 +232,16 @@ lword qn_pair_from_f32(legalizer *l, qn_sval x, bool is_signed, qn_dtype t) {
   return is_signed ? choose(l, qs_lt(s, x, qs_const(s, t, 0)), neg(l, y), y) : y;
 }
 
+qn_sval qn_legal_u32_to_f32(legalizer *l, qn_sval x) {
+  qn_sink *s = l->s;
+  if (l->caps->format != QN_CODE_SPIRV)
+    return qs_convert(s, QN_F32, x);
+  /* SwiftShader adds 2^31 to the rounded rest. Both halves are exact, so their sum rounds once. */
+  qn_sval high = qs_convert(s, QN_F32, qs_convert(s, QN_I32, qs_shr(s, x, lu32(l, 16))));
+  qn_sval low = qs_convert(s, QN_F32, qs_convert(s, QN_I32, qs_and(s, x, lu32(l, 0xffff))));
+  return qs_add(s, qs_mul(s, high, qs_const(s, QN_F32, 0x1p16)), low);
+}
+
 /* The magnitude's leading 32 bits, the rest or-ed into the last, and the power of two that belongs to them. */
 static qn_sval leading_bits(legalizer *l, lword x, qn_sval *out_scale, uint32_t extra) {
   qn_sink *s = l->s;
@@ -261,7 +271,7 @@ qn_sval qn_pair_to_float(legalizer *l, qn_dtype to, lword x, bool is_signed) {
     x = choose(l, minus, neg(l, x), x);
   }
   qn_sval bits = leading_bits(l, x, &scale, 0);
-  qn_sval f = qs_mul(s, qs_convert(s, QN_F32, bits), scale);
+  qn_sval f = qs_mul(s, qn_legal_u32_to_f32(l, bits), scale);
   return is_signed ? signed_float(l, minus, f) : f;
 }
 

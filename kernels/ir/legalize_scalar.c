@@ -245,6 +245,8 @@ static lword to_narrow(legalizer *l, qn_dtype to, qn_dtype from, lword x) {
 static lword convert_word(legalizer *l, qn_dtype to, qn_dtype from, lword x) {
   qn_sink *s = l->s;
   hold_kind f = qn_legal_hold(l, from), t = qn_legal_hold(l, to);
+  if (from == QN_U32 && to == QN_F32)
+    return one_word(qn_legal_u32_to_f32(l, x.w[0]));
   if (to == from || (f == HOLD_SAME && t == HOLD_SAME))
     return to == from ? x : one_word(qs_convert(s, to, x.w[0]));
   if (t == HOLD_HALF) {

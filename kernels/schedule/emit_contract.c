@@ -90,7 +90,7 @@ static void choose_tile(const qn_schedule *s, contract *c) {
     choose_register_tile(s, c, fit);
   } else {
     c->vectors = fit <= 3 ? fit : 2;
-    c->tile_rows = s->caps->device_class == QN_CLASS_GPU ? 4 : 8;
+    c->tile_rows = s->caps->device_class == QN_CLASS_GPU ? 4 : s->caps->device_class == QN_CLASS_CPU_SCALAR ? 2 : 8;
     int64_t units = s->caps->compute_units ? s->caps->compute_units : 2;
     while (c->tile_rows > 4 &&
            (c->m % c->tile_rows != 0 || c->batch * (c->m / c->tile_rows) * ((fit + 1) / 2) < units * grid.items))

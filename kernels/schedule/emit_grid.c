@@ -6,6 +6,7 @@ emit_grid qn_emit_grid(const qn_device_caps *caps) {
   static const emit_grid by_class[] = {[QN_CLASS_CPU_NATIVE] = {1, 16},
                                        [QN_CLASS_CPU_TILE] = {1, 16},
                                        [QN_CLASS_CPU_SIMT] = {8, 4},
+                                       [QN_CLASS_CPU_SCALAR] = {8, 1},
                                        [QN_CLASS_GPU] = {64, 4}};
   emit_grid g = by_class[caps->device_class];
   if (caps->max_group_items && g.items > caps->max_group_items)

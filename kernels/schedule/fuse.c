@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHEAP_COST = 6, COSTLY_SHARED = 48, COST_MAX = 1 << 20 };
+enum { CHEAP_COST = 6, COSTLY_SHARED = 48, COST_MAX = 1 << 20, LONG_COST = 2000 };
 
 static bool append_u32(uint32_t **data, size_t *count, size_t *capacity, uint32_t x) {
   if (!QN_RESERVE(*data, *capacity, *count + 1))
@@ -229,6 +229,7 @@ static qn_status store_in(qn_schedule *s, int part, uint32_t v) {
   sv->material = true;
   sv->part = part;
   sched_part *p = &s->parts[part];
+  p->cost += sv->cost < COST_MAX ? sv->cost : COST_MAX;
   if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
   if (is_hero_of(s, part, v))
@@ -245,7 +246,8 @@ static int find_map(const qn_schedule *s, uint32_t v) {
   const sched_value *sv = &s->values[v];
   for (int i = (int)s->part_count - 1; i > sv->dep && i >= 0; i--)
     if (s->parts[i].kind == PART_MAP && s->parts[i].output_count < PART_OUTPUTS &&
-        qn_type_same_shape(&s->parts[i].domain, type_of(s, v)) && (s->parts[i].sources & sv->sources))
+        s->parts[i].cost + sv->cost <= 2 * LONG_COST && qn_type_same_shape(&s->parts[i].domain, type_of(s, v)) &&
+        (s->parts[i].sources & sv->sources))
       return i;
   return -1;
 }
@@ -506,6 +508,24 @@ static qn_status add_commits(qn_schedule *s) {
 
 /* ---- the walk ---- */
 
+/* What computing `v` from memory takes, each value counted once, as far as `most`. */
+static uint32_t distinct_cost(qn_schedule *s, uint32_t v, uint32_t most, uint32_t walk) {
+  const qn_node *n = qn_graph_def(s->g, v);
+  if (s->values[v].settled == walk)
+    return 0;
+  s->values[v].settled = walk;
+  uint32_t cost = own_cost(n) + 1;
+  for (int i = 0; i < n->operand_count && cost < most; i++)
+    if (!s->values[n->operands[i]].material)
+      cost += distinct_cost(s, n->operands[i], most - cost, walk);
+  return cost;
+}
+
+/* Compilers take more than twice as long for a function that is twice as long: a chain is cut where it would make a kernel that takes seconds. */
+static bool is_long(qn_schedule *s, uint32_t v) {
+  return s->values[v].cost > LONG_COST && distinct_cost(s, v, LONG_COST + 1, ++s->walks) > LONG_COST;
+}
+
 static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
   const qn_op_def *def = qn_op_get(n->op);
   uint32_t v = n->first_result;
@@ -520,6 +540,10 @@ static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
     align_elementwise(s, n, type_of(s, v), sv);
   else if (def->kind == QN_KIND_MOVE)
     align_move(s, n, type_of(s, v), sv);
+  if (is_long(s, v)) {
+    sv->align = -1;
+    return materialise(s, v);
+  }
   /* A costly scalar would be computed anew by every item. */
   bool single = qn_type_elements(type_of(s, v)) == 1;
   if (sv->align < 0 && (s->needed[v] || (single && sv->cost > COSTLY_SHARED && sv->uses > 1)))

@@ -36,6 +36,7 @@ typedef struct sched_part {
   size_t output_count, output_capacity;
   sched_input *inputs; /* values read from memory */
   size_t input_count, input_capacity;
+  uint64_t cost;   /* of its outputs, shared values counted again */
   int level;       /* launch */
   uint32_t groups; /* set by emission */
   double flops;

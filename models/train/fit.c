@@ -231,7 +231,8 @@ static qn_status begin(trainer *t) {
     return QN_ERR(QN_OUT_OF_MEMORY, "%s: no memory for row numbers", name);
   QN_TRY(qn_shuffle_create(t->fit->train.rows, t->fit->shuffle_buffer, t->options->seed, &t->shuffle));
   QN_TRY(qn_steps_create(t->device, t->fit, t->options, &t->steps));
-  qn_progress_line(&t->progress, "%s on %s: %s (%s)", name, t->caps->id, t->caps->name, t->caps->driver);
+  qn_progress_line(&t->progress, "%s on %s: %s (%s); %s", name, t->caps->id, t->caps->name, t->caps->driver,
+                   qn_device_why(t->device));
   qn_progress_line(&t->progress, "%zu training rows, %zu validation, %zu test; batch %zu, %d epochs, seed %" PRIu64,
                    t->fit->train.rows, t->fit->validation.rows, t->fit->test.rows, t->at.batch, t->epochs,
                    t->options->seed);

@@ -1,25 +1,45 @@
-/* The walk of every pass: live nodes in order into a new graph, each copied or replaced. */
+/* The walk of every pass: live nodes into a new graph, each copied or replaced, every node as soon as the results need it. That order follows from
+ * the graph alone: how a compiler ordered the arguments of nested builders is forgotten. */
 #include "graph_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct visit {
+  size_t node;
+  int next; /* operand */
+} visit;
 typedef struct rebuild {
   const qn_graph *from;
   qn_graph *to;
-  uint8_t *live; /* per node */
-  qn_val *map;   /* per value */
+  uint8_t *seen; /* per node */
+  visit *stack;
+  size_t *order, count; /* live nodes, operands first */
+  qn_val *map;          /* per value */
   qn_val *operands, *results;
 } rebuild;
 
-static void mark_live(rebuild *r) {
+/* Operands first, from the results down, without recursion: graphs may be a million nodes deep. */
+static void find_order(rebuild *r) {
   const qn_graph *g = r->from;
-  for (size_t i = 0; i < g->result_count; i++)
-    r->live[qn_graph_def_index(g, qn_graph_result(g, i))] = 1;
-  for (size_t i = g->nodes.count; i-- > 0;) {
-    const qn_node *n = qn_node_slot(g, i);
-    for (int k = 0; r->live[i] && k < n->operand_count; k++)
-      r->live[qn_graph_def_index(g, n->operands[k])] = 1;
+  for (size_t i = 0; i < g->result_count; i++) {
+    size_t depth = 0;
+    r->stack[depth++] = (visit){qn_graph_def_index(g, qn_graph_result(g, i)), 0};
+    while (depth > 0) {
+      visit *top = &r->stack[depth - 1];
+      const qn_node *n = qn_node_slot(g, top->node);
+      if (r->seen[top->node]) {
+        depth--;
+      } else if (top->next < n->operand_count) {
+        size_t operand = qn_graph_def_index(g, n->operands[top->next++]);
+        if (!r->seen[operand])
+          r->stack[depth++] = (visit){operand, 0};
+      } else {
+        r->seen[top->node] = 1;
+        r->order[r->count++] = top->node;
+        depth--;
+      }
+    }
   }
 }
 
@@ -39,14 +59,14 @@ static void copy_node(rebuild *r, const qn_node *n, qn_rebuild_fn fn, void *user
 
 static qn_status run(rebuild *r, qn_rebuild_fn fn, void *user) {
   const qn_graph *g = r->from;
-  mark_live(r);
+  find_order(r);
   for (size_t i = 0; i < g->params.count; i++) {
     uint32_t id = qn_graph_param_at(g, i);
     r->map[id] = qn_graph_param(r->to, *qn_graph_type(g, id), qn_graph_param_path(g, i));
   }
-  for (size_t i = 0; i < g->nodes.count && r->to->failed == QN_OK; i++) {
-    const qn_node *n = qn_node_slot(g, i);
-    if (r->live[i] && n->op != QN_OP_PARAMETER)
+  for (size_t i = 0; i < r->count && r->to->failed == QN_OK; i++) {
+    const qn_node *n = qn_node_slot(g, r->order[i]);
+    if (n->op != QN_OP_PARAMETER)
       copy_node(r, n, fn, user);
   }
   for (size_t i = 0; i < g->result_count; i++) {
@@ -68,9 +88,13 @@ qn_status qn_graph_rebuild(const qn_graph *g, qn_rebuild_fn fn, void *user, qn_g
     most = (size_t)n->result_count > most ? (size_t)n->result_count : most;
   }
   size_t values = g->values.count + 1;
-  rebuild r = {.from = g, .live = calloc(g->nodes.count + 1, 1), .map = calloc(values + 2 * most + 2, sizeof *r.map)};
+  rebuild r = {.from = g,
+               .seen = calloc(g->nodes.count + 1, 1),
+               .stack = malloc((g->nodes.count + 1) * sizeof *r.stack),
+               .order = malloc((g->nodes.count + 1) * sizeof *r.order),
+               .map = calloc(values + 2 * most + 2, sizeof *r.map)};
   qn_status st = QN_OK;
-  if (!r.live || !r.map) {
+  if (!r.seen || !r.stack || !r.order || !r.map) {
     st = QN_ERR(QN_OUT_OF_MEMORY, "%s: no memory", g->name);
     goto done;
   }
@@ -79,7 +103,9 @@ qn_status qn_graph_rebuild(const qn_graph *g, qn_rebuild_fn fn, void *user, qn_g
   QN_TRY_GOTO(st, qn_graph_create(g->name, &r.to), done);
   QN_TRY_GOTO(st, run(&r, fn, user), done);
 done:
-  free(r.live);
+  free(r.seen);
+  free(r.stack);
+  free(r.order);
   free(r.map);
   if (st != QN_OK)
     qn_graph_release(r.to);

@@ -176,7 +176,7 @@ static qn_status not_found(const qn_device_info *infos, size_t count, const char
 }
 
 static qn_status open_row(const qn_driver *const *drivers, size_t driver_count, const qn_device_info *row,
-                          qn_device **out_device) {
+                          const char *why, qn_device **out_device) {
   const qn_driver *driver = NULL;
   for (size_t i = 0; i < driver_count && !driver; i++)
     if (of_driver(row, drivers[i]->name, strlen(drivers[i]->name)))
@@ -186,6 +186,7 @@ static qn_status open_row(const qn_driver *const *drivers, size_t driver_count, 
   qn_device *d = NULL;
   QN_TRY(driver->open(row, &d));
   atomic_init(&d->refs, 1);
+  (void)snprintf(d->why, sizeof d->why, "%s", why);
   qn_status st = qn_limits_apply(qn_env_get(QN_ENV_LIMITS), &d->caps);
   if (st == QN_OK)
     st = qn_hal_state_attach(d);
@@ -206,8 +207,8 @@ static const qn_driver *named_driver(const qn_driver *const *drivers, size_t dri
   return NULL;
 }
 
-static qn_status open_among(const qn_driver *const *drivers, size_t driver_count, const char *which, bool *out_found,
-                            qn_device **out_device) {
+static qn_status open_among(const qn_driver *const *drivers, size_t driver_count, const char *which, const char *why,
+                            bool *out_found, qn_device **out_device) {
   qn_device_info *infos = NULL;
   size_t count = 0;
   QN_TRY(qn_devices_list(drivers, driver_count, &infos, &count));
@@ -219,22 +220,34 @@ static qn_status open_among(const qn_driver *const *drivers, size_t driver_count
   else if (!row->usable)
     st = QN_ERR(QN_NOT_FOUND, "device %s cannot be used: %s", row->caps.id, row->reason);
   else
-    st = open_row(drivers, driver_count, row, out_device);
+    st = open_row(drivers, driver_count, row, why ? why : row->reason, out_device);
   free(infos);
   return st;
+}
+
+/* Is the cpu the default, whatever the drivers would list? A machine without a GPU need not open their loaders to know. */
+static bool cpu_it_is(const qn_driver *const *drivers, size_t driver_count) {
+  bool by_nodes = true;
+  for (size_t i = 0; i < driver_count; i++)
+    by_nodes = by_nodes && drivers[i]->by_nodes;
+  return by_nodes && !qn_gpu_possible();
 }
 
 qn_status qn_device_open(const qn_driver *const *drivers, size_t driver_count, const char *which,
                          qn_device **out_device) {
   *out_device = NULL;
-  if (!which || !which[0])
+  const char *why = "asked for by name";
+  if (!which || !which[0]) {
     which = qn_env_get(QN_ENV_DEVICE);
+    why = which ? "QN_DEVICE names it" : NULL;
+  }
   if (!which)
     which = "";
-  const qn_driver *named = named_driver(drivers, driver_count, which);
+  const char *only = which[0] || !cpu_it_is(drivers, driver_count) ? which : "cpu";
+  const qn_driver *named = named_driver(drivers, driver_count, only);
   bool found = false;
-  qn_status st = named ? open_among(&named, 1, which, &found, out_device) : QN_OK;
+  qn_status st = named ? open_among(&named, 1, only, why, &found, out_device) : QN_OK;
   if (!found) /* the message is to list every device there is */
-    st = open_among(drivers, driver_count, which, &found, out_device);
+    st = open_among(drivers, driver_count, which, why, &found, out_device);
   return st == QN_OK ? QN_OK : qn_error_trace(st, __FILE__, __LINE__, "qn_device_open");
 }

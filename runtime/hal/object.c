@@ -31,6 +31,7 @@ void qn_device_release(qn_device *d) {
 }
 
 const qn_device_caps *qn_device_get_caps(const qn_device *d) { return &d->caps; }
+const char *qn_device_why(const qn_device *d) { return d->why; }
 
 void qn_device_get_stats(const qn_device *d, qn_device_stats *out_stats) {
 #define TAKE(field) .field = atomic_load_explicit(&d->stats.field, memory_order_relaxed)

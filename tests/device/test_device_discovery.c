@@ -124,6 +124,39 @@ Test(device_discovery, wrong_switch_of_the_cpu) {
   means(NULL, "opencl:0"); /* a real device goes before the cpu */
 }
 
+Test(device_discovery, nodes_that_a_gpu_works_through) {
+  char folder[] = "/tmp/quern-nodes-XXXXXX", node[64];
+  cr_assert(mkdtemp(folder));
+  cr_expect(!qn_gpu_nodes_in(folder));
+  (void)snprintf(node, sizeof node, "%s/nvidia0", folder);
+  QN_ASSERT_OK(qn_file_write_atomic(node, "", 0));
+  cr_expect(qn_gpu_nodes_in(folder));
+  (void)remove(node);
+  (void)remove(folder);
+  cr_expect(qn_gpu_nodes_in(folder), "an unknown folder rules nothing out");
+}
+
+Test(device_discovery, says_why) {
+  qn_device *d;
+  static const qn_driver *const own[] = {&qn_driver_null, &qn_driver_cpu};
+  QN_ASSERT_OK(qn_device_open(own, 2, NULL, &d));
+  cr_expect(strcmp(qn_device_get_caps(d)->id, "cpu") == 0 && strstr(qn_device_why(d), "default"), "%s",
+            qn_device_why(d));
+  qn_device_release(d);
+  QN_ASSERT_OK(qn_device_open(own, 2, "cpu", &d));
+  cr_expect(strstr(qn_device_why(d), "asked for"), "%s", qn_device_why(d));
+  qn_device_release(d);
+}
+
+Test(device_discovery, says_that_the_variable_chose) {
+  qn_device *d;
+  static const qn_driver *const own[] = {&qn_driver_null, &qn_driver_cpu};
+  setenv("QN_DEVICE", "null", 1);
+  QN_ASSERT_OK(qn_device_open(own, 2, NULL, &d));
+  cr_expect(strstr(qn_device_why(d), "QN_DEVICE"), "%s", qn_device_why(d));
+  qn_device_release(d);
+}
+
 Test(device_discovery, pretended_limits) {
   setenv("QN_LIMITS", "groups=65535,items=64,range=1048576,bindings=4,local=16384,f64=0,storage16=0,subgroup=16", 1);
   qn_device *d;

@@ -199,4 +199,4 @@ static qn_status cpu_open(const qn_device_info *info, qn_device **out_device) {
   return QN_OK;
 }
 
-const qn_driver qn_driver_cpu = {.name = "cpu", .enumerate = cpu_enumerate, .open = cpu_open};
+const qn_driver qn_driver_cpu = {.name = "cpu", .by_nodes = true, .enumerate = cpu_enumerate, .open = cpu_open};

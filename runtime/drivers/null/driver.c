@@ -75,4 +75,4 @@ static qn_status null_open(const qn_device_info *info, qn_device **out_device) {
   return QN_OK;
 }
 
-const qn_driver qn_driver_null = {.name = "null", .enumerate = null_enumerate, .open = null_open};
+const qn_driver qn_driver_null = {.name = "null", .by_nodes = true, .enumerate = null_enumerate, .open = null_open};

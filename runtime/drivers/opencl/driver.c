@@ -50,9 +50,13 @@ static void classify(const ocl_api *cl, cl_device_id id, qn_device_caps *c) {
   (void)cl->clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
   c->software = (type & CL_DEVICE_TYPE_CPU) != 0;
   bool mesa = strstr(c->platform, "rusticl") || strstr(c->platform, "Clover");
-  c->device_class = !c->software ? QN_CLASS_GPU : mesa ? QN_CLASS_CPU_SIMT : QN_CLASS_CPU_TILE;
+  c->device_class = !c->software ? QN_CLASS_GPU : mesa ? QN_CLASS_CPU_SCALAR : QN_CLASS_CPU_TILE;
   uint32_t lanes = device_uint(cl, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
-  c->vector_lanes = c->device_class != QN_CLASS_CPU_TILE ? 4 : lanes >= 16 ? 16 : lanes >= 8 ? 8 : 4;
+  c->vector_lanes = c->device_class == QN_CLASS_CPU_SCALAR ? 1
+                    : c->device_class != QN_CLASS_CPU_TILE ? 4
+                    : lanes >= 16                          ? 16
+                    : lanes >= 8                           ? 8
+                                                           : 4;
 }
 
 static void describe_limits(const ocl_api *cl, cl_device_id id, qn_device_caps *c) {
@@ -256,4 +260,4 @@ static qn_status ocl_open(const qn_device_info *info, qn_device **out_device) {
   return QN_OK;
 }
 
-const qn_driver qn_driver_opencl = {.name = "opencl", .enumerate = ocl_enumerate, .open = ocl_open};
+const qn_driver qn_driver_opencl = {.name = "opencl", .by_nodes = true, .enumerate = ocl_enumerate, .open = ocl_open};

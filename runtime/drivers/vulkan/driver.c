@@ -167,4 +167,4 @@ failed:
   return st;
 }
 
-const qn_driver qn_driver_vulkan = {.name = "vulkan", .enumerate = vk_enumerate, .open = vk_open};
+const qn_driver qn_driver_vulkan = {.name = "vulkan", .by_nodes = true, .enumerate = vk_enumerate, .open = vk_open};

@@ -79,6 +79,11 @@ int qn_cpu_number(int cpu_index);  /* the system's number of the n-th processor 
 int qn_cpu_current(void);          /* number of the processor the calling thread runs on now; -1: unknown */
 void qn_thread_pin_to(int number); /* the calling thread, to the processor of that number; best effort */
 
+/* False only where the system shows no node that a GPU's driver could work through: then asking Vulkan and OpenCL would find software devices
+ * at most, and costs a fifth of a second. */
+bool qn_gpu_possible(void);
+bool qn_gpu_nodes_in(const char *dev_folder); /* the same for a folder like /dev; true if it can't be read */
+
 /* ---- shared libraries opened at run time ---- */
 typedef struct qn_library qn_library;
 /* Tries the names in order (NULL-terminated list); QN_NOT_FOUND names all that were tried and the last reason. */

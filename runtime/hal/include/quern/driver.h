@@ -18,6 +18,7 @@ extern "C" {
 
 struct qn_driver {
   const char *name; /* "cpu", "opencl", "vulkan", "null" */
+  bool by_nodes;    /* its devices are software, or work through a node in /dev (qn_gpu_possible) */
   /* Appends this driver's devices, usable or not, with reasons. A missing loader is a reason, not a failure: one unusable row. */
   qn_status (*enumerate)(qn_device_info **infos, size_t *count, size_t *capacity);
   qn_status (*open)(const qn_device_info *info, qn_device **out_device);
@@ -56,6 +57,7 @@ struct qn_device {
   atomic_int refs;
   const qn_device_vt *vt;
   qn_device_caps caps;
+  char why[256];            /* qn_device_why; the HAL's own */
   struct qn_hal_state *hal; /* the HAL's own */
   struct {
     atomic_ullong buffers_created, bytes_live, bytes_peak, programs_compiled, recordings, submits, launches, host_waits,

@@ -22,8 +22,9 @@ typedef struct qn_recording qn_recording;
 typedef enum qn_device_class {
   QN_CLASS_CPU_NATIVE, /* host code: one item a group, wide vectors, threads take ranges of groups */
   QN_CLASS_CPU_TILE,   /* a CPU behind OpenCL: one work-item per register tile, explicit vectors, no barriers */
-  QN_CLASS_CPU_SIMT,   /* a CPU behind Vulkan or Mesa: vec4 loads, 8x8 outputs an invocation, no shared memory */
-  QN_CLASS_GPU         /* staged tiles in local memory, many items a group */
+  QN_CLASS_CPU_SIMT,   /* a CPU behind Vulkan: vec4 loads, 8x8 outputs an invocation, no shared memory */
+  QN_CLASS_CPU_SCALAR, /* a CPU behind Mesa's OpenCL, which vectorises over items by itself and builds code anew at each launch: little code */
+  QN_CLASS_GPU /* staged tiles in local memory, many items a group */
 } qn_device_class;
 
 typedef enum qn_code_format {
@@ -76,6 +77,8 @@ qn_status qn_device_open(const qn_driver *const *drivers, size_t driver_count, c
 qn_device *qn_device_retain(qn_device *d);
 void qn_device_release(qn_device *d);
 const qn_device_caps *qn_device_get_caps(const qn_device *d);
+const char *qn_device_why(
+    const qn_device *d); /* why it was opened: "the default: no real device is usable", "asked for by name" */
 
 /* ---- buffers ---- */
 typedef struct qn_buffer_desc {
