@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control_lower.h"
 #include "move_shape.h"
 
 /* ---- shape rules ---- */
@@ -195,6 +196,7 @@ const qn_op_def qn_op_while = {
     .infer = while_infer,
     .no_grad = "the transforms look into its regions",
     .batch = control_batch,
+    .lower = qn_lower_while,
     .eval = while_eval,
 };
 
@@ -209,6 +211,7 @@ const qn_op_def qn_op_case = {
     .infer = case_infer,
     .no_grad = "the transforms look into its regions",
     .batch = control_batch,
+    .lower = qn_lower_choice,
     .eval = case_eval,
 };
 
@@ -222,5 +225,6 @@ const qn_op_def qn_op_if = {
     .infer = if_infer,
     .no_grad = "the transforms look into its regions",
     .batch = control_batch,
+    .lower = qn_lower_choice,
     .eval = if_eval,
 };
