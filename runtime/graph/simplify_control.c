@@ -210,7 +210,6 @@ static bool slim_loop(slim *s, const bool *used, qn_val *out) {
     return false;
   for (int i = 0; i < n->result_count; i++) {
     twin[i] = -1;
-    s->place[i] = -1;
     changed = changed || !s->keep[i];
     if (!s->keep[i])
       s->needed[i] = 0;
@@ -286,7 +285,7 @@ static int handed_on(const qn_node *n, int i) {
 
 static bool slim_branches(slim *s, const bool *used, qn_val *out) {
   const qn_node *n = s->n;
-  int captures = n->operand_count - 1, kept = 0;
+  int kept = 0;
   bool changed = false;
   for (int i = 0; i < n->result_count; i++) {
     int param = handed_on(n, i);
@@ -299,8 +298,6 @@ static bool slim_branches(slim *s, const bool *used, qn_val *out) {
   for (int r = 0; r < n->region_count; r++)
     if (!mark_needed(n->regions[r], s->keep, s->needed))
       return false;
-  for (int i = 0; i < captures; i++)
-    s->place[i] = -1;
   changed = place_captures(s) || changed;
   if (!changed)
     return false;
@@ -321,8 +318,10 @@ static const char *slimmer(qn_graph *to, const qn_graph *from, const qn_node *n,
   s.origin = calloc(most, sizeof *s.origin);
   s.needed = calloc(most, sizeof *s.needed);
   s.keep = calloc((size_t)n->result_count + 1, sizeof *s.keep);
-  bool done =
-      s.place && s.needed && s.keep && (n->op == QN_OP_WHILE ? slim_loop(&s, used, out) : slim_branches(&s, used, out));
+  for (size_t i = 0; s.place && i < most; i++)
+    s.place[i] = -1;
+  bool done = s.place && s.origin && s.needed && s.keep &&
+              (n->op == QN_OP_WHILE ? slim_loop(&s, used, out) : slim_branches(&s, used, out));
   free(s.place);
   free(s.origin);
   free(s.needed);
