@@ -183,7 +183,7 @@ static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type
 static bool is_hero_of(const qn_schedule *s, int part, uint32_t v) {
   const sched_part *p = &s->parts[part];
   const qn_node *n = qn_graph_def(s->g, v);
-  if (p->kind == PART_CONTRACT || p->kind == PART_SCATTER)
+  if (p->kind == PART_CONTRACT || p->kind == PART_SCATTER || p->kind == PART_SORT)
     return n == qn_graph_node(s->g, p->hero);
   for (size_t i = 0; i < p->reduce_count; i++)
     if (n == qn_graph_node(s->g, p->reduces[i]))
@@ -434,6 +434,35 @@ static qn_status open_scatter(qn_schedule *s, uint32_t index) {
   return QN_OK;
 }
 
+/* The first pass reads an element once for each of its stretch, so only what is as good as a load stays lazy. */
+static qn_status open_sort(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  bool first = ((const qn_attr_runs *)n->attr)->sorted == 1;
+  for (int i = 0; i < n->operand_count; i++) {
+    if (s->no_fusion || !first || !cheap_operand(s, n->operands[i]))
+      QN_TRY(materialise(s, n->operands[i]));
+    QN_TRY(settle(s, n->operands[i], -1, ++s->walks));
+  }
+  sched_part *p = new_part(s, PART_SORT, type_of(s, n->first_result), index);
+  if (!p)
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  int part = (int)s->part_count - 1;
+  QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
+  for (int i = 0; i < n->result_count; i++) {
+    uint32_t v = n->first_result + (uint32_t)i;
+    p = &s->parts[part];
+    s->values[v] = (sched_value){.dep = part,
+                                 .align = -1,
+                                 .part = part,
+                                 .material = true,
+                                 .uses = s->values[v].uses,
+                                 .sources = UINT64_C(1) << (v % 64)};
+    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
+  }
+  return QN_OK;
+}
+
 /* ---- the walk ---- */
 
 /* What computing `v` from memory takes, each value counted once, as far as `most`. */
@@ -509,6 +538,8 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
     return place_reduce(s, index);
   if (n->op == QN_OP_SCATTER)
     return open_scatter(s, index);
+  if (n->op == QN_OP_SORT_RUNS)
+    return open_sort(s, index);
   qn_op_kind kind = qn_op_get(n->op)->kind;
   if (kind == QN_KIND_ELEMENTWISE || kind == QN_KIND_MOVE || kind == QN_KIND_INDEX || kind == QN_KIND_SOURCE)
     return place_lazy(s, n);
@@ -520,7 +551,7 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
 static void mark_late(const qn_graph *g, bool *late) {
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
-    bool is = n->op == QN_OP_DOT_GENERAL || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER;
+    bool is = n->op == QN_OP_DOT_GENERAL || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER || n->op == QN_OP_SORT_RUNS;
     for (int j = 0; j < n->operand_count; j++)
       is |= late[n->operands[j]];
     for (int j = 0; j < n->result_count; j++)

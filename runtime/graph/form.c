@@ -63,6 +63,16 @@ static const qn_field scatter_fields[] = {
     FIELD(qn_attr_scatter, indices_are_sorted, BOOL, "indices_are_sorted", .pretty = NULL),
     FIELD(qn_attr_scatter, unique_indices, BOOL, "unique_indices", .pretty = NULL),
 };
+static const qn_field sort_fields[] = {
+    FIELD(qn_attr_sort, dimension, I64, "dimension", .pretty = NULL),
+    FIELD(qn_attr_sort, is_stable, BOOL, "is_stable", .pretty = NULL, .optional = true),
+};
+static const qn_field runs_fields[] = {
+    FIELD(qn_attr_runs, dimension, I64, "dimension", .pretty = NULL),
+    FIELD(qn_attr_runs, length, I64, "length", .pretty = NULL),
+    FIELD(qn_attr_runs, sorted, I64, "sorted", .pretty = NULL),
+};
+static const qn_field top_k_fields[] = {FIELD(qn_attr_top_k, k, I64, "k", .pretty = "k")};
 
 #define FIELDS(list) .fields = (list), .field_count = (int)(sizeof(list) / sizeof *(list))
 
@@ -91,6 +101,9 @@ static const qn_form forms[] = {
     {QN_OP_GATHER, FIELDS(gather_fields), .group = "dimension_numbers", .mnemonic = "gather", .generic = true},
     {QN_OP_SCATTER, FIELDS(scatter_fields), .group = "scatter_dimension_numbers", .mnemonic = "scatter",
      .generic = true, .combiner = true},
+    {QN_OP_SORT, FIELDS(sort_fields), .generic = true, .comparator = true},
+    {QN_OP_SORT_RUNS, FIELDS(runs_fields), .generic = true, .comparator = true},
+    {QN_OP_TOP_K, FIELDS(top_k_fields), .print = qn_print_top_k_form},
 };
 
 const qn_form *qn_form_get(qn_op op) {

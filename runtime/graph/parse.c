@@ -158,7 +158,8 @@ bool qn_parse_types(qn_parser *p, qn_stmt *s) {
   if (qn_parse_take(p, "->")) { /* chlo.erf %0 : T -> T */
     s->operand_types = t;
     s->operand_type_count = count;
-    return type_list(p, &s->result_types, &s->result_type_count, &s->result_type_capacity, false);
+    bool parens = qn_parse_take(p, "(");
+    return type_list(p, &s->result_types, &s->result_type_count, &s->result_type_capacity, parens);
   }
   size_t want = s->form && s->form->types == QN_TYPES_SELECT && count == 2 ? 2 : 1;
   if (count != want)
@@ -194,7 +195,7 @@ bool qn_parse_region_add(qn_parser *p, qn_stmt *s, qn_bindings *scope, qn_graph 
   s->regions[s->region_count++] = region;
   if (scope->captured_count == 0)
     return true;
-  if (s->region_count > 1 || !s->form || !s->form->combiner)
+  if (s->region_count > 1 || !s->form || (!s->form->combiner && !s->form->comparator))
     return qn_parse_fail_at(p, s->at, "%s: a region uses values of the block around it", s->name);
   s->captures = qn_arena_copy(&p->arena, scope->captured, scope->captured_count * sizeof *s->captures);
   s->capture_count = scope->captured_count;

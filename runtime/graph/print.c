@@ -63,7 +63,10 @@ static void print_symbol(qn_text *out, const char *name) {
 
 /* Trailing operands that regions capture. */
 static int captures_of(const qn_node *n) {
-  if (n->region_count == 0 || !qn_form_get(n->op)->combiner)
+  const qn_form *form = qn_form_get(n->op);
+  if (n->region_count && form->comparator)
+    return 2 * n->operand_count - (int)qn_graph_param_count(n->regions[0]);
+  if (n->region_count == 0 || !form->combiner)
     return 0;
   return (int)qn_graph_param_count(n->regions[0]) - 2 * (int)qn_graph_result_count(n->regions[0]);
 }
@@ -335,7 +338,7 @@ static void print_node(qn_printer *p, const qn_graph *g, const qn_node *n) {
   }
   if (form->print)
     form->print(p, g, n);
-  else if (strncmp(name, "quern.", 6) == 0)
+  else if (strncmp(name, "quern.", 6) == 0 && !form->generic)
     print_custom_call(p, g, n);
   else if (form->generic || n->region_count)
     print_generic(p, g, n, prefix);

@@ -37,6 +37,7 @@ typedef struct qn_form {
   int field_count;
   const char *group, *mnemonic; /* optional fields sit in `group = #stablehlo.mnemonic<..>` in the generic form */
   bool generic;                 /* has no pretty form */
+  bool comparator;              /* region 0 takes two scalars per sorted operand; what it takes more is captured */
   bool combiner;                /* region 0 takes two scalars per result; what it takes more is captured */
   void (*print)(qn_printer *p, const qn_graph *g, const qn_node *n); /* everything behind "%0 = " */
   bool (*parse)(qn_parser *p, qn_stmt *s); /* everything behind the op's name, in the pretty form */
@@ -84,6 +85,7 @@ void qn_print_constant_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_slice_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_compare_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n);
+void qn_print_top_k_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_reduce_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 /* The one operation that a combiner consists of, applied to its two parameters in order; NONE if it is not so. */
 qn_op qn_region_single_op(const qn_graph *region);

@@ -14,6 +14,8 @@ static const struct {
     {QN_OP_REDUCE, "tests/ops/test_structural"},
     {QN_OP_GATHER, "tests/ops/test_structural"},
     {QN_OP_SCATTER, "tests/ops/test_structural"},
+    {QN_OP_SORT, "tests/ops/test_sort"},
+    {QN_OP_SORT_RUNS, "tests/ops/test_sort"},
     {QN_OP_CUSTOM_VJP, "tests/ops/test_structural"},
 };
 
