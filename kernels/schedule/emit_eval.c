@@ -344,6 +344,11 @@ static qn_sval emit_transpose(qn_emit *e, const qn_node *n, const qn_type *t, co
   return qn_emit_value(e, n->operands[0], at, mask);
 }
 
+static qn_sval emit_barrier(qn_emit *e, const qn_node *n, const qn_type *t, const qn_ix *idx, qn_sval mask) {
+  (void)t;
+  return qn_emit_value(e, n->operands[0], idx, mask);
+}
+
 static qn_sval emit_reverse(qn_emit *e, const qn_node *n, const qn_type *t, const qn_ix *idx, qn_sval mask) {
   const qn_dims *axes = &((const qn_attr_dims *)n->attr)->dims;
   qn_ix at[QN_MAX_RANK];
@@ -517,6 +522,7 @@ static const struct {
 } forms[] = {{QN_OP_BROADCAST_IN_DIM, emit_broadcast},
              {QN_OP_RESHAPE, emit_reshape},
              {QN_OP_TRANSPOSE, emit_transpose},
+             {QN_OP_OPTIMIZATION_BARRIER, emit_barrier},
              {QN_OP_REVERSE, emit_reverse},
              {QN_OP_SLICE, emit_slice},
              {QN_OP_PAD, emit_pad},

@@ -146,7 +146,10 @@ static void align_move(const qn_schedule *s, const qn_node *n, const qn_type *t,
     return;
   const sched_part *p = &s->parts[o->align];
   const qn_type *in = type_of(s, n->operands[0]);
-  if (n->op == QN_OP_RESHAPE && o->space == SPACE_P && qn_type_same_but_units(in, t)) {
+  if (n->op == QN_OP_OPTIMIZATION_BARRIER) {
+    out->align = o->align;
+    out->space = o->space;
+  } else if (n->op == QN_OP_RESHAPE && o->space == SPACE_P && qn_type_same_but_units(in, t)) {
     out->align = o->align;
     out->space = SPACE_P;
   } else if (n->op == QN_OP_BROADCAST_IN_DIM && o->space == SPACE_P && p->kind == PART_ROW &&
@@ -177,6 +180,8 @@ static qn_status materialise(qn_schedule *s, uint32_t v);
 static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type *t, int i) {
   if (qn_op_get(n->op)->kind == QN_KIND_ELEMENTWISE)
     return qn_type_same_shape(type_of(s, n->operands[i]), t);
+  if (n->op == QN_OP_OPTIMIZATION_BARRIER)
+    return true;
   return n->op == QN_OP_RESHAPE && qn_type_same_but_units(type_of(s, n->operands[i]), t);
 }
 

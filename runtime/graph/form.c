@@ -103,6 +103,7 @@ static const qn_form forms[] = {
      .generic = true, .combiner = true},
     {QN_OP_SORT, FIELDS(sort_fields), .generic = true, .comparator = true},
     {QN_OP_SORT_RUNS, FIELDS(runs_fields), .generic = true, .comparator = true},
+    {QN_OP_OPTIMIZATION_BARRIER, .types = QN_TYPES_EACH},
     {QN_OP_TOP_K, FIELDS(top_k_fields), .print = qn_print_top_k_form},
 };
 

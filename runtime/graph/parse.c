@@ -161,6 +161,11 @@ bool qn_parse_types(qn_parser *p, qn_stmt *s) {
     bool parens = qn_parse_take(p, "(");
     return type_list(p, &s->result_types, &s->result_type_count, &s->result_type_capacity, parens);
   }
+  if (s->form && s->form->types == QN_TYPES_EACH) {
+    s->operand_types = s->result_types = t;
+    s->operand_type_count = s->result_type_count = count;
+    return true;
+  }
   size_t want = s->form && s->form->types == QN_TYPES_SELECT && count == 2 ? 2 : 1;
   if (count != want)
     return qn_parse_fail(p, "%zu types, expected one, or (operands) -> results", count);
@@ -510,12 +515,22 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
     return false;
   const qn_val *results = NULL;
   int count = 0;
-  bool is_call = strcmp(s->name, "call") == 0 || strcmp(s->name, "func.call") == 0;
+  bool is_call = strcmp(s->name, "call") == 0 || strcmp(s->name, "func.call") == 0, rewritten = false;
+  qn_val mapped;
   if (is_call) {
     if (!call(p, s, &results, &count))
       return false;
+  } else if (strcmp(s->name, "stablehlo.map") == 0) {
+    if (!qn_parse_map(p, s, generic, &mapped))
+      return false;
+    results = &mapped;
+    count = 1;
   } else {
-    if (strcmp(s->name, "stablehlo.custom_call") == 0) {
+    if (!qn_parse_rewritten(p, s, generic, &rewritten) && rewritten)
+      return false;
+    if (rewritten) {
+      /* read as another operation */
+    } else if (strcmp(s->name, "stablehlo.custom_call") == 0) {
       if (!qn_parse_custom_call(p, s, generic))
         return false;
     } else {

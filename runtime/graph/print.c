@@ -90,6 +90,8 @@ void qn_print_types(qn_printer *p, const qn_graph *g, const qn_node *n, qn_form_
   qn_text_puts(p->out, " : ");
   if (how == QN_TYPES_RESULT || (how == QN_TYPES_AUTO && same)) {
     qn_type_print(result_type(g, n, 0), p->out);
+  } else if (how == QN_TYPES_EACH) {
+    print_type_list(p, g, n->operands, 0, operands);
   } else if (how == QN_TYPES_ARROW) {
     print_type_list(p, g, n->operands, 0, operands);
     qn_text_puts(p->out, " -> ");

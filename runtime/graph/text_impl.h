@@ -23,6 +23,7 @@ typedef enum qn_form_types {
   QN_TYPES_FUNCTIONAL, /* always ": (T, ..) -> T" */
   QN_TYPES_RESULT,     /* ": T" of the result */
   QN_TYPES_SELECT,     /* ": P, T" */
+  QN_TYPES_EACH,       /* ": T, .." of the operands, which the results have too */
   QN_TYPES_ARROW       /* ": T, .. -> T" */
 } qn_form_types;
 
@@ -233,6 +234,10 @@ bool qn_parse_precision_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_constant_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_slice_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_reduce_form(qn_parser *p, qn_stmt *s);
+/* Statements read as others (parse_expand.c): dynamic forms become static ones; `out_known` tells whether the name is such. */
+bool qn_parse_rewritten(qn_parser *p, qn_stmt *s, bool generic, bool *out_known);
+bool qn_parse_map(qn_parser *p, qn_stmt *s, bool generic, qn_val *out);
+bool qn_parse_top_k_call(qn_parser *p, qn_stmt *s);
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif

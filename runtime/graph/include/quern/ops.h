@@ -225,6 +225,10 @@ qn_val qn_log_softmax_at(qn_place at, qn_val x, int64_t axis);
 qn_val qn_softmax_at(qn_place at, qn_val x, int64_t axis);
 #define qn_softmax(x, axis) qn_softmax_at(QN_HERE, x, axis)
 
+/* The same values, which the optimiser keeps apart from what they were computed from. `out` gets `count` results. */
+void qn_optimization_barrier_at(qn_place at, const qn_val *x, size_t count, qn_val *out);
+#define qn_optimization_barrier(x, count, out) qn_optimization_barrier_at(QN_HERE, x, count, out)
+
 /* A function with a derivative of the user's own. All three are sealed and retained by the node. With operands a.., results y..:
  * primal (a..) -> y..;  forward (a..) -> y.., residuals..;  backward (residuals.., cotangents of y..) -> cotangents of a... */
 void qn_custom_vjp_at(qn_place at, const qn_val *in, size_t count, qn_graph *primal, qn_graph *forward,
