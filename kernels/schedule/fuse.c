@@ -419,24 +419,32 @@ static qn_status place_reduce(qn_schedule *s, uint32_t index) {
   return QN_OK;
 }
 
+/* Results of a part that computes nothing but one node, whose operands are in memory or cheap. */
+static qn_status add_results(qn_schedule *s, const qn_node *n, int part) {
+  for (int i = 0; i < n->result_count; i++) {
+    uint32_t v = n->first_result + (uint32_t)i;
+    sched_part *p = &s->parts[part];
+    s->values[v] = (sched_value){.dep = part,
+                                 .align = -1,
+                                 .part = part,
+                                 .material = true,
+                                 .uses = s->values[v].uses,
+                                 .sources = UINT64_C(1) << (v % 64)};
+    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
+  }
+  return QN_OK;
+}
+
 static qn_status open_scatter(qn_schedule *s, uint32_t index) {
   const qn_node *n = qn_graph_node(s->g, index);
-  uint32_t result = n->first_result;
   for (int i = 0; i < n->operand_count; i++)
     QN_TRY(materialise(s, n->operands[i]));
-  if (!new_part(s, PART_SCATTER, type_of(s, result), index))
+  if (!new_part(s, PART_SCATTER, type_of(s, n->first_result), index))
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
   int part = (int)s->part_count - 1;
   QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
-  sched_value *sv = &s->values[result];
-  sv->dep = part;
-  sv->align = -1;
-  sv->sources = UINT64_C(1) << (result % 64);
-  sv->material = true;
-  sv->part = part;
-  if (!append_u32(&s->parts[part].outputs, &s->parts[part].output_count, &s->parts[part].output_capacity, result))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
-  return QN_OK;
+  return add_results(s, n, part);
 }
 
 /* The first pass reads an element once for each of its stretch, so only what is as good as a load stays lazy. */
@@ -448,24 +456,11 @@ static qn_status open_sort(qn_schedule *s, uint32_t index) {
       QN_TRY(materialise(s, n->operands[i]));
     QN_TRY(settle(s, n->operands[i], -1, ++s->walks));
   }
-  sched_part *p = new_part(s, PART_SORT, type_of(s, n->first_result), index);
-  if (!p)
+  if (!new_part(s, PART_SORT, type_of(s, n->first_result), index))
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
   int part = (int)s->part_count - 1;
   QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
-  for (int i = 0; i < n->result_count; i++) {
-    uint32_t v = n->first_result + (uint32_t)i;
-    p = &s->parts[part];
-    s->values[v] = (sched_value){.dep = part,
-                                 .align = -1,
-                                 .part = part,
-                                 .material = true,
-                                 .uses = s->values[v].uses,
-                                 .sources = UINT64_C(1) << (v % 64)};
-    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
-      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
-  }
-  return QN_OK;
+  return add_results(s, n, part);
 }
 
 /* ---- the walk ---- */

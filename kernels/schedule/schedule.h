@@ -141,6 +141,8 @@ void qn_ix_delinearize(qn_emit *e, qn_ix linear, int rank, const int64_t *dims, 
 
 /* values at an index (emit_eval.c) */
 qn_sval qn_emit_value(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval mask);
+/* An index value as i32, held in 0 .. most; `out_fits` (may be NULL) tells whether it was there already. */
+qn_sval qn_emit_start(qn_emit *e, qn_sval raw, int64_t most, qn_sval *out_fits);
 void qn_emit_region(qn_emit *e, const qn_graph *region, const qn_sval *args, qn_sval *out);
 void qn_emit_override(qn_emit *e, uint32_t value, qn_sval val);
 void qn_emit_overrides_drop(qn_emit *e, size_t count); /* keeps the first `count` */
