@@ -10,10 +10,11 @@ void qn_print_newline(qn_printer *p, int deeper) { qn_text_add(p->out, "\n%*s", 
 
 static void print_name(qn_printer *p, qn_name name, bool whole) {
   static const char *const prefixes[] = {
-      [QN_NAME_NUMBER] = "", [QN_NAME_ARG] = "arg", [QN_NAME_INT] = "c", [QN_NAME_FLOAT] = "cst"};
+      [QN_NAME_NUMBER] = "",   [QN_NAME_ARG] = "arg",       [QN_NAME_INT] = "c",
+      [QN_NAME_FLOAT] = "cst", [QN_NAME_VALUES] = "values", [QN_NAME_INDICES] = "indices"};
   qn_text_add(p->out, "%%%s", prefixes[name.kind]);
   if (name.number >= 0)
-    qn_text_add(p->out, "%s%d", name.kind == QN_NAME_INT || name.kind == QN_NAME_FLOAT ? "_" : "", name.number);
+    qn_text_add(p->out, "%s%d", name.kind >= QN_NAME_INT ? "_" : "", name.number);
   if (name.result >= 0 && !whole)
     qn_text_add(p->out, "#%d", name.result);
 }
@@ -110,12 +111,14 @@ void qn_print_types(qn_printer *p, const qn_graph *g, const qn_node *n, qn_form_
 }
 
 /* ---- names ---- */
-static qn_name name_constant(qn_names *c, qn_dtype t) {
-  qn_name_kind kind = qn_dtype_is_float(t) || qn_dtype_is_complex(t) ? QN_NAME_FLOAT : QN_NAME_INT;
-  bool *used = kind == QN_NAME_FLOAT ? &c->used_float : &c->used_int;
-  qn_name name = {kind, *used ? c->conflict++ : -1, -1};
-  *used = true;
+static qn_name name_word(qn_names *c, qn_name_kind kind) {
+  qn_name name = {kind, c->used[kind] ? c->conflict++ : -1, -1};
+  c->used[kind] = true;
   return name;
+}
+
+static qn_name name_constant(qn_names *c, qn_dtype t) {
+  return name_word(c, qn_dtype_is_float(t) || qn_dtype_is_complex(t) ? QN_NAME_FLOAT : QN_NAME_INT);
 }
 
 static bool name_values(qn_scope *s, const qn_graph *g, const qn_name *captured, size_t args) {
@@ -128,7 +131,10 @@ static bool name_values(qn_scope *s, const qn_graph *g, const qn_name *captured,
     const qn_node *n = qn_graph_node(g, i);
     if (n->op == QN_OP_CONSTANT)
       s->names[n->first_result] = name_constant(&s->counters, result_type(g, n, 0)->dtype);
-    else if (n->op != QN_OP_PARAMETER && n->result_count) {
+    else if (n->op == QN_OP_TOP_K) {
+      s->names[n->first_result] = name_word(&s->counters, QN_NAME_VALUES);
+      s->names[n->first_result + 1] = name_word(&s->counters, QN_NAME_INDICES);
+    } else if (n->op != QN_OP_PARAMETER && n->result_count) {
       for (int r = 0; r < n->result_count; r++)
         s->names[n->first_result + (uint32_t)r] =
             (qn_name){QN_NAME_NUMBER, s->counters.number, n->result_count == 1 ? -1 : r};
@@ -334,8 +340,12 @@ static void print_node(qn_printer *p, const qn_graph *g, const qn_node *n) {
   qn_print_newline(p, 0);
   if (n->result_count) {
     print_name(p, p->scope->names[n->first_result], true);
-    if (n->result_count > 1)
+    if (n->op == QN_OP_TOP_K) {
+      qn_text_puts(p->out, ", ");
+      print_name(p, p->scope->names[n->first_result + 1], true);
+    } else if (n->result_count > 1) {
       qn_text_add(p->out, ":%d", n->result_count);
+    }
     qn_text_puts(p->out, " = ");
   }
   if (form->print)

@@ -50,7 +50,15 @@ const qn_form *qn_form_get(qn_op op);
 void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size);
 
 /* ---- printer ---- */
-typedef enum qn_name_kind { QN_NAME_NUMBER, QN_NAME_ARG, QN_NAME_INT, QN_NAME_FLOAT } qn_name_kind;
+typedef enum qn_name_kind {
+  QN_NAME_NUMBER,
+  QN_NAME_ARG,
+  QN_NAME_INT, /* this and what follows: a word, and behind its first use a number */
+  QN_NAME_FLOAT,
+  QN_NAME_VALUES,
+  QN_NAME_INDICES,
+  QN_NAME_KINDS
+} qn_name_kind;
 typedef struct qn_name {
   qn_name_kind kind;
   int number; /* -1: no suffix */
@@ -58,7 +66,7 @@ typedef struct qn_name {
 } qn_name;
 typedef struct qn_names { /* counters of a scope; nested scopes go on from a copy */
   int number, arg, conflict;
-  bool used_int, used_float;
+  bool used[QN_NAME_KINDS];
 } qn_names;
 typedef struct qn_scope {
   const struct qn_scope *parent;
