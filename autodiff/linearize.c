@@ -1,7 +1,10 @@
 /* linearize: the forward derivative split in what the point decides and what is linear in the tangents. And a graph as one remat. */
 #include "engine.h"
 
+/* A loop or branch carries values and tangents together, and cannot be split: where a result comes out of one, the first function is f and hands
+ * its parameters over, and the second computes all again. */
 typedef struct parts {
+  bool whole;
   qn_split split;
   qn_arena scratch;
   qn_graph *joint; /* (x.., tangents..) -> y.., tangents.. */
@@ -17,7 +20,14 @@ static qn_status open_parts(parts *p, const qn_graph *f) {
     late[i] = true;
   p->split = (qn_split){
       .j = p->joint, .early_results = qn_graph_result_count(f), .late = late, .free_ = free_, .scratch = &p->scratch};
-  return qn_split_make(&p->split) ? QN_OK : QN_ERR(QN_OUT_OF_MEMORY, "linearize: out of memory");
+  bool made = qn_split_make(&p->split);
+  for (size_t i = 0; made && i < p->split.early_results; ++i)
+    p->whole = p->whole || p->split.is_late[qn_graph_result(p->joint, i)];
+  for (size_t i = 0; p->whole && i < qn_graph_param_count(f); ++i)
+    p->split.residuals[i] = qn_graph_param_at(p->joint, i);
+  if (p->whole)
+    p->split.residual_count = qn_graph_param_count(f);
+  return made ? QN_OK : QN_ERR(QN_OUT_OF_MEMORY, "linearize: out of memory");
 }
 
 static qn_status first_part(parts *p, const qn_graph *f, qn_graph **out) {
@@ -28,7 +38,12 @@ static qn_status first_part(parts *p, const qn_graph *f, qn_graph **out) {
          *made = QN_NEW(&p->scratch, qn_val, n + 1);
   if (args && made) {
     qn_copy_params(g, f, args);
-    (void)qn_split_first(&p->split, g, args, made, made + results);
+    if (p->whole)
+      (void)qn_graph_inline(g, f, args, qn_graph_param_count(f), made);
+    else
+      (void)qn_split_first(&p->split, g, args, made, made + results);
+    for (size_t i = 0; p->whole && i < p->split.residual_count; ++i)
+      made[results + i] = args[i];
   } else {
     (void)qn_no_memory(g);
   }
@@ -42,7 +57,8 @@ static qn_status second_part(parts *p, const qn_graph *f, qn_graph **out) {
          n = qn_graph_result_count(p->joint) - p->split.early_results;
   qn_graph *g = NULL;
   QN_TRY(qn_graph_create("linear", &g));
-  qn_val *args = QN_NEW(&p->scratch, qn_val, params + 1), *made = QN_NEW(&p->scratch, qn_val, n + 1);
+  qn_val *args = QN_NEW(&p->scratch, qn_val, params + 1),
+         *made = QN_NEW(&p->scratch, qn_val, qn_graph_result_count(p->joint) + 1), *out_vals = made;
   qn_val *residuals = QN_NEW(&p->scratch, qn_val, p->split.residual_count + 1);
   if (args && made && residuals) {
     for (size_t i = 0; i < p->split.residual_count; ++i)
@@ -51,11 +67,16 @@ static qn_status second_part(parts *p, const qn_graph *f, qn_graph **out) {
       uint32_t v = qn_graph_param_at(p->joint, i);
       args[i] = qn_graph_param(g, *qn_graph_type(p->joint, v), qn_graph_param_path(p->joint, i));
     }
-    (void)qn_split_second(&p->split, g, args, residuals, made);
+    for (size_t i = 0; p->whole && i < own; ++i)
+      args[i] = residuals[i];
+    if (p->whole && qn_graph_inline(g, p->joint, args, params, made))
+      out_vals = made + p->split.early_results;
+    else if (!p->whole)
+      (void)qn_split_second(&p->split, g, args, residuals, made);
   } else {
     (void)qn_no_memory(g);
   }
-  return qn_finish(g, made, made ? n : 0, out);
+  return qn_finish(g, out_vals, made ? n : 0, out);
 }
 
 qn_status qn_linearize_graph(const qn_graph *f, qn_graph **out_primal, qn_graph **out_linear) {

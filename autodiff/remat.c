@@ -126,17 +126,18 @@ static bool remat_back(qn_call *c) {
   const qn_node *node = c->node;
   remat *r = c->kept;
   size_t residuals = r->split.residual_count, n = residuals, params = qn_graph_param_count(r->joint);
-  qn_val *tied = QN_NEW(c->scratch, qn_val, residuals + params + 1), *args = QN_NEW(c->scratch, qn_val, params + 1),
+  qn_val *loose = QN_NEW(c->scratch, qn_val, residuals + params + 1),
+         *tied = QN_NEW(c->scratch, qn_val, residuals + params + 1), *args = QN_NEW(c->scratch, qn_val, params + 1),
          *grads = QN_NEW(c->scratch, qn_val, qn_graph_result_count(r->joint) + 1);
-  if (!tied || !args || !grads)
+  if (!loose || !tied || !args || !grads)
     return qn_no_memory(c->g);
-  memcpy(tied, r->residuals, residuals * sizeof *tied);
+  memcpy(loose, r->residuals, residuals * sizeof *loose);
   for (int i = 0; i < node->result_count; ++i)
     if (r->ct[i])
-      tied[n++] = qn_val_ok(c->given[i]) ? c->given[i]
-                                         : qn_full(c->g, *qn_graph_type(c->f, node->first_result + (uint32_t)i), 0);
+      loose[n++] = qn_val_ok(c->given[i]) ? c->given[i]
+                                          : qn_full(c->g, *qn_graph_type(c->f, node->first_result + (uint32_t)i), 0);
   if (n > 0)
-    qn_optimization_barrier(tied, n, tied);
+    qn_optimization_barrier(loose, n, tied);
   for (size_t i = 0; residuals + i < n; ++i)
     args[(size_t)node->operand_count + i] = tied[residuals + i];
   if (qn_graph_failed(c->g) || !qn_split_second(&r->split, c->g, args, tied, grads))
