@@ -90,12 +90,8 @@ static void add_json(qn_text *t, const qn_device_info *i) {
   qn_text_add(
       t, "\"compute_units\":%u,\"vector_lanes\":%u,\"subgroup_size\":%u,\"max_group_items\":%u,\"local_bytes\":%u,",
       c->compute_units, c->vector_lanes, c->subgroup_size, c->max_group_items, c->local_bytes);
-  qn_text_add(t, "\"f16\":%s,\"f64\":%s,\"i64\":%s,\"i16\":%s,\"i8\":%s,\"denormals\":%s,\"fma\":%s,", yes(c->f16),
-              yes(c->f64), yes(c->i64), yes(c->i16), yes(c->i8), yes(c->denormals), yes(c->fma));
-  if (c->max_loop_rounds == 0 || c->max_loop_rounds == UINT32_MAX)
-    qn_text_add(t, "\"max_loop_rounds\":null}");
-  else
-    qn_text_add(t, "\"max_loop_rounds\":%u}", c->max_loop_rounds);
+  qn_text_add(t, "\"f16\":%s,\"f64\":%s,\"i64\":%s,\"i16\":%s,\"i8\":%s}", yes(c->f16), yes(c->f64), yes(c->i64),
+              yes(c->i16), yes(c->i8));
 }
 
 static int print_json(const qn_device_info *infos, size_t count) {
