@@ -35,3 +35,51 @@ qn_status qn_finish(qn_graph *g, const qn_val *results, size_t count, qn_graph *
   *out_graph = g;
   return QN_OK;
 }
+
+bool qn_call_failed(qn_call *c, qn_status st) {
+  (void)qn_graph_fail(c->g, c->node->place, st, "%s", qn_error_message());
+  return false;
+}
+
+const qn_call_rules *qn_call_rules_of(qn_op op) {
+  static const qn_call_rules *const rules[QN_OP_COUNT] = {
+      [QN_OP_WHILE] = &qn_rules_while,
+      [QN_OP_CASE] = &qn_rules_branches,
+      [QN_OP_IF] = &qn_rules_branches,
+  };
+  return rules[op];
+}
+
+qn_val qn_with_lanes(qn_val x, int64_t size) {
+  qn_type t = *qn_val_type(x);
+  int64_t dims[QN_MAX_RANK + 1] = {size}, to[QN_MAX_RANK + 1] = {0};
+  for (int i = 0; i < t.rank; ++i) {
+    dims[i + 1] = t.dims[i];
+    to[i] = i + 1;
+  }
+  return qn_broadcast_in_dim(x, t.rank + 1, dims, to);
+}
+
+/* A slice written into zeros: the node, or NULL. */
+static const qn_node *slice_in_zeros(qn_val v) {
+  const qn_node *n = qn_graph_def(v.graph, v.id);
+  bool splat = false;
+  double x = 1;
+  if (n->op != QN_OP_DYNAMIC_UPDATE_SLICE || !qn_graph_constant(v.graph, n->operands[0], &splat) || !splat ||
+      !qn_graph_constant_at(v.graph, n->operands[0], 0, &x) || x != 0)
+    return NULL;
+  return n;
+}
+
+qn_val qn_add_cotangents(qn_val a, qn_val b) {
+  const qn_node *n = slice_in_zeros(b);
+  if (n == NULL && (n = slice_in_zeros(a)) != NULL)
+    a = b;
+  if (n == NULL)
+    return qn_add(a, b);
+  qn_val starts[QN_MAX_RANK], update = {a.graph, n->operands[1]};
+  for (int i = 2; i < n->operand_count; ++i)
+    starts[i - 2] = (qn_val){a.graph, n->operands[i]};
+  qn_val now = qn_dynamic_slice(a, starts, qn_val_type(update)->dims);
+  return qn_dynamic_update_slice(a, qn_add(now, update), starts);
+}

@@ -197,6 +197,18 @@ static bool step(forward *s, const qn_node *node) {
   qn_graph_set_place(s->g, &node->place);
   if (any && node->op == QN_OP_CUSTOM_VJP)
     return custom_tangents(s, node);
+  const qn_call_rules *rules = qn_call_rules_of(node->op);
+  if (any && rules != NULL) {
+    qn_call call = {.g = s->g,
+                    .f = s->f,
+                    .node = node,
+                    .scratch = &s->scratch,
+                    .in = s->in,
+                    .given = s->given,
+                    .out = s->val + node->first_result,
+                    .tangents = s->tangent + node->first_result};
+    return rules->jvp(&call);
+  }
   qn_val first = qn_graph_copy_node(s->g, s->f, node, s->in);
   if (!qn_val_ok(first) && node->result_count > 0)
     return false;

@@ -9,8 +9,9 @@ typedef struct reverse {
   qn_val *val, *ct;    /* by value id of f: its copy, its cotangent so far */
   bool *varies, *felt; /* by value id: depends on a wanted parameter; a result with a cotangent depends on it */
   qn_val **residuals;  /* by node: what a custom_vjp's forward function kept */
+  void **kept;         /* by node: what the forward half of a node with functions kept */
   qn_val *in, *out, *given, *made;
-  bool *wanted;
+  bool *wanted, *result_felt;
 } reverse;
 
 static bool open_reverse(reverse *s, qn_graph *g, const qn_graph *f) {
@@ -27,7 +28,10 @@ static bool open_reverse(reverse *s, qn_graph *g, const qn_graph *f) {
   s->given = QN_NEW(&s->scratch, qn_val, widest);
   s->made = QN_NEW(&s->scratch, qn_val, widest);
   s->wanted = QN_NEW(&s->scratch, bool, widest);
-  return s->val && s->ct && s->varies && s->felt && s->residuals && s->in && s->out && s->given && s->made && s->wanted;
+  s->result_felt = QN_NEW(&s->scratch, bool, widest);
+  s->kept = QN_NEW(&s->scratch, void *, qn_graph_node_count(f) + 1);
+  return s->val && s->ct && s->varies && s->felt && s->residuals && s->in && s->out && s->given && s->made &&
+         s->wanted && s->result_felt && s->kept;
 }
 
 /* A value that derivatives pass through: floating point, of an op that has any. */
@@ -35,7 +39,8 @@ static bool passes(const reverse *s, uint32_t value) { return qn_is_differentiab
 
 static bool has_derivative(const qn_node *node) {
   const qn_op_def *def = qn_op_get(node->op);
-  return node->op == QN_OP_CUSTOM_VJP || def->vjp != NULL || def->partial != NULL || def->no_grad == NULL;
+  return node->op == QN_OP_CUSTOM_VJP || qn_call_rules_of(node->op) != NULL || def->vjp != NULL ||
+         def->partial != NULL || def->no_grad == NULL;
 }
 
 static void mark(reverse *s, const bool *wanted, const qn_val *cotangents) {
@@ -72,7 +77,33 @@ static bool takes_part(const reverse *s, const qn_node *node) {
   return false;
 }
 
+static qn_call call_of(reverse *s, size_t index) {
+  return (qn_call){.g = s->g,
+                   .f = s->f,
+                   .node = qn_graph_node(s->f, index),
+                   .scratch = &s->scratch,
+                   .in = s->in,
+                   .wanted = s->wanted,
+                   .felt = s->result_felt,
+                   .kept = s->kept[index]};
+}
+
 /* ---- forward sweep ---- */
+static bool call_forward(reverse *s, size_t index, const qn_call_rules *rules) {
+  const qn_node *node = qn_graph_node(s->f, index);
+  qn_call call = call_of(s, index);
+  for (int i = 0; i < node->operand_count; ++i)
+    s->wanted[i] = s->varies[node->operands[i]];
+  for (int i = 0; i < node->result_count; ++i)
+    s->result_felt[i] = s->felt[node->first_result + (uint32_t)i] && s->varies[node->first_result + (uint32_t)i];
+  call.out = s->val + node->first_result;
+  qn_graph_set_place(s->g, &node->place);
+  bool ok = rules->forward(&call);
+  qn_graph_set_place(s->g, NULL);
+  s->kept[index] = call.kept;
+  return ok;
+}
+
 static bool copy_forward(reverse *s, size_t index) {
   const qn_node *node = qn_graph_node(s->f, index);
   for (int i = 0; i < node->operand_count; ++i)
@@ -89,6 +120,9 @@ static bool copy_forward(reverse *s, size_t index) {
     s->residuals[index] = made + node->result_count;
     return true;
   }
+  const qn_call_rules *rules = qn_call_rules_of(node->op);
+  if (rules != NULL && rules->forward != NULL && takes_part(s, node))
+    return call_forward(s, index, rules);
   qn_val first = qn_graph_copy_node(s->g, s->f, node, s->in);
   if (!qn_val_ok(first))
     return node->result_count == 0;
@@ -107,7 +141,7 @@ static bool give(reverse *s, const char *name, uint32_t value, qn_val ct) {
                         qn_type_str(qn_val_type(ct)), qn_type_str(want));
     return false;
   }
-  s->ct[value] = qn_val_ok(s->ct[value]) ? qn_add(s->ct[value], ct) : ct;
+  s->ct[value] = qn_val_ok(s->ct[value]) ? qn_add_cotangents(s->ct[value], ct) : ct;
   return qn_val_ok(s->ct[value]);
 }
 
@@ -164,8 +198,15 @@ static bool step_back(reverse *s, size_t index) {
                .given = s->given,
                .wanted = s->wanted};
   qn_graph_set_place(s->g, &node->place);
+  const qn_call_rules *rules = qn_call_rules_of(node->op);
   if (node->op == QN_OP_CUSTOM_VJP) {
     if (!custom_cotangents(s, node, s->residuals[index]))
+      return false;
+  } else if (rules != NULL) {
+    qn_call call = call_of(s, index);
+    call.given = s->given;
+    call.out = s->made;
+    if (!rules->back(&call))
       return false;
   } else if (def->vjp != NULL) {
     def->vjp(&r, s->made);
@@ -201,8 +242,24 @@ static bool vjp_in_order(qn_graph *g, const qn_graph *f, const qn_val *args, con
   qn_graph_set_place(g, NULL);
   for (size_t i = 0; ok && i < qn_graph_param_count(f); ++i)
     grads[i] = wanted[i] ? s.ct[qn_graph_param_at(f, i)] : QN_NULL_VAL;
+  for (size_t i = 0; s.kept != NULL && i < nodes; ++i)
+    if (s.kept[i] != NULL)
+      qn_call_rules_of(qn_graph_node(f, i)->op)->drop(s.kept[i]);
   qn_arena_free(&s.scratch);
   return ok;
+}
+
+void qn_reach(const qn_graph *f, const bool *params, bool *out_results, qn_arena *scratch) {
+  reverse s = {.f = f};
+  s.varies = QN_NEW(scratch, bool, qn_graph_value_count(f) + 1);
+  s.felt = QN_NEW(scratch, bool, qn_graph_value_count(f) + 1);
+  qn_val *none = QN_NEW(scratch, qn_val, qn_graph_result_count(f) + 1);
+  bool known = s.varies && s.felt && none;
+  if (known)
+    mark(&s, params, none);
+  for (size_t i = 0; i < qn_graph_result_count(f); ++i)
+    out_results[i] =
+        known ? s.varies[qn_graph_result(f, i)] : qn_is_differentiable(qn_graph_type(f, qn_graph_result(f, i)));
 }
 
 /* Cotangents are summed in the order of nodes: it's that of the graph rebuilt, which no compiler's order of evaluation decides. */

@@ -26,16 +26,6 @@ static bool open_lanes(lanes *s, qn_graph *g, const qn_graph *f, int64_t size) {
   return s->val && s->mapped && s->in && s->out && s->in_mapped && s->out_mapped;
 }
 
-static qn_val with_lanes(qn_val x, int64_t size) {
-  qn_type t = *qn_val_type(x);
-  int64_t dims[QN_MAX_RANK + 1] = {size}, to[QN_MAX_RANK + 1] = {0};
-  for (int i = 0; i < t.rank; ++i) {
-    dims[i + 1] = t.dims[i];
-    to[i] = i + 1;
-  }
-  return qn_broadcast_in_dim(x, t.rank + 1, dims, to);
-}
-
 /* ---- custom_vjp: each of its graphs batched ---- */
 static qn_status batched(const qn_graph *f, int64_t size, const bool *mapped, qn_arena *scratch, qn_graph **out_graph) {
   size_t n = qn_graph_param_count(f);
@@ -118,8 +108,21 @@ static bool batch_node(lanes *s, const qn_node *node) {
   }
   if (!has_room(s, node))
     return false;
+  const qn_call_rules *rules = qn_call_rules_of(node->op);
   if (node->op == QN_OP_CUSTOM_VJP) {
     if (!batch_custom(s, node))
+      return false;
+  } else if (rules != NULL) {
+    qn_call call = {.g = s->g,
+                    .f = s->f,
+                    .node = node,
+                    .scratch = &s->scratch,
+                    .in = s->in,
+                    .mapped = s->in_mapped,
+                    .lanes = s->size,
+                    .out = s->out,
+                    .out_mapped = s->out_mapped};
+    if (!rules->batch(&call))
       return false;
   } else if (def->batch != NULL) {
     def->batch(&b, s->out);
@@ -217,7 +220,7 @@ qn_status qn_vmap_graph(const qn_graph *f, int64_t size, const int *in_axes, qn_
   for (size_t i = 0; ok && i < results; ++i) {
     qn_graph_set_result_path(g, i, qn_graph_result_path(f, i));
     if (!out_mapped[i])
-      out[i] = with_lanes(out[i], size);
+      out[i] = qn_with_lanes(out[i], size);
   }
   return qn_finish(g, out, results, out_graph);
 }

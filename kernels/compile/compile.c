@@ -80,13 +80,16 @@ static bool is_constant(const qn_schedule *s, uint32_t v) {
   return s->values[v].home == HOME_CONSTANT && qn_graph_def(s->g, v)->op == QN_OP_CONSTANT;
 }
 
-static qn_status set_constants(qn_plan *p, const qn_schedule *s) {
+static size_t count_constants(const qn_schedule *s) {
   size_t count = 0;
   for (uint32_t v = 1; v <= qn_graph_value_count(s->g); v++)
     count += is_constant(s, v);
-  p->constants = QN_NEW(&p->arena, qn_plan_constant, count + 1);
-  if (!p->constants)
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for constants");
+  for (size_t i = 0; i < s->part_count; i++)
+    count += s->parts[i].body ? count_constants(s->parts[i].body) : 0;
+  return count;
+}
+
+static qn_status add_constants(qn_plan *p, const qn_schedule *s) {
   for (uint32_t v = 1; v <= qn_graph_value_count(s->g); v++) {
     const sched_value *sv = &s->values[v];
     bool splat;
@@ -98,6 +101,17 @@ static qn_status set_constants(qn_plan *p, const qn_schedule *s) {
       return QN_ERR(QN_OUT_OF_MEMORY, "no memory for constants");
     p->constants[p->constant_count++] = (qn_plan_constant){sv->offset, data, bytes};
   }
+  for (size_t i = 0; i < s->part_count; i++)
+    if (s->parts[i].body)
+      QN_TRY(add_constants(p, s->parts[i].body));
+  return QN_OK;
+}
+
+static qn_status set_constants(qn_plan *p, const qn_schedule *s) {
+  p->constants = QN_NEW(&p->arena, qn_plan_constant, count_constants(s) + 1);
+  if (!p->constants)
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for constants");
+  QN_TRY(add_constants(p, s));
   return QN_OK;
 }
 
@@ -119,6 +133,20 @@ static qn_status set_launch(qn_plan *p, const sched_launch *l, qn_plan_cmd *c) {
   c->flops = l->flops;
   c->bytes = l->bytes;
   return QN_OK;
+}
+
+static void set_loop(qn_plan *p, const sched_launch *l, qn_plan_cmd *c) {
+  c->label = l->label;
+  c->kind = l->kind == LAUNCH_LOOP ? QN_CMD_LOOP : QN_CMD_LOOP_END;
+  if (l->kind == LAUNCH_LOOP_END)
+    return;
+  c->trips = l->trips;
+  if (l->trips >= 0)
+    return;
+  c->guarded = l->flag.on;
+  c->src = l->flag.slab;
+  c->src_offset = l->flag.offset;
+  p->host_points++;
 }
 
 static void set_copy(const sched_copy *from, qn_plan_cmd *c) {
@@ -157,12 +185,18 @@ static qn_status set_commands(qn_plan *p, const sched_program *prog, const sched
   if (!p->cmds)
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for commands");
   add_copies(p, places, -1);
-  int level = p->cmd_count ? -1 : prog->launch_count ? prog->launches[0].level : 0;
+  int stage = p->cmd_count ? -1 : prog->launch_count ? prog->launches[0].stage : 0;
   for (size_t i = 0; i < prog->launch_count; i++) {
-    if (prog->launches[i].level != level)
+    const sched_launch *l = &prog->launches[i];
+    if (l->kind != LAUNCH_KERNEL) {
+      set_loop(p, l, &p->cmds[p->cmd_count++]);
+      stage = -1; /* what comes next reads what was there, and what the loop wrote */
+      continue;
+    }
+    if (l->stage != stage)
       p->cmds[p->cmd_count++].kind = QN_CMD_BARRIER;
-    level = prog->launches[i].level;
-    QN_TRY(set_launch(p, &prog->launches[i], &p->cmds[p->cmd_count++]));
+    stage = l->stage;
+    QN_TRY(set_launch(p, l, &p->cmds[p->cmd_count++]));
   }
   add_copies(p, places, 0);
   add_copies(p, places, 1);

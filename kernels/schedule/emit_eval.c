@@ -108,29 +108,21 @@ void qn_emit_overrides_drop(qn_emit *e, size_t count) { e->override_count = coun
 
 /* ---- memory ---- */
 
-static uint32_t buffer_of(qn_emit *e, uint32_t value, bool write) {
-  uint32_t *slot = &e->buffers[value];
-  if (*slot) {
-    qn_kbuffer *kb = &e->b->kernel->buffers[*slot - 1];
-    kb->read |= !write;
-    kb->written |= write;
-    return *slot - 1;
-  }
-  const sched_value *sv = &e->s->values[value];
-  const qn_type *t = type_of(e, value);
-  if (!e->slab_binding[sv->slab]) {
+/* A view on a place of a slab. */
+static uint32_t view(qn_emit *e, uint32_t slab, uint64_t bytes, qn_dtype dtype, bool write) {
+  if (!e->slab_binding[slab]) {
     if (e->binding_count == QN_MAX_BINDINGS) {
       qn_emit_fail(e, QN_ERR(QN_OUT_OF_MEMORY, "a kernel needs more than %d buffers", QN_MAX_BINDINGS));
       return 0;
     }
-    e->bindings[e->binding_count] = sv->slab;
-    e->slab_binding[sv->slab] = ++e->binding_count;
+    e->bindings[e->binding_count] = slab;
+    e->slab_binding[slab] = ++e->binding_count;
   }
   /* Two values at one place (a donated result over its argument) must be seen as one by the kernel's optimiser: they share the offset's word. */
-  uint32_t offset = (uint32_t)(sv->offset / qn_dtype_size(t->dtype)), binding = e->slab_binding[sv->slab] - 1, word = 0;
+  uint32_t offset = (uint32_t)(bytes / qn_dtype_size(dtype)), binding = e->slab_binding[slab] - 1, word = 0;
   for (size_t i = 0; i < e->b->kernel->buffer_count && !word; i++) {
     const qn_kbuffer *kb = &e->b->kernel->buffers[i];
-    if (kb->binding == binding && kb->dtype == t->dtype && e->params[kb->offset_param] == offset)
+    if (kb->binding == binding && kb->dtype == dtype && e->params[kb->offset_param] == offset)
       word = kb->offset_param;
   }
   if (!word)
@@ -142,9 +134,27 @@ static uint32_t buffer_of(qn_emit *e, uint32_t value, bool write) {
   if (word >= e->param_count)
     e->param_count = (size_t)word + 1;
   e->params[word] = offset;
-  *slot = 1 + qn_kb_buffer(e->b, t->dtype, binding, word, !write, write,
-                           (uint32_t)(QN_SLAB_ALIGN / qn_dtype_size(t->dtype)));
-  return *slot - 1;
+  return qn_kb_buffer(e->b, dtype, binding, word, !write, write, (uint32_t)(QN_SLAB_ALIGN / qn_dtype_size(dtype)));
+}
+
+static uint32_t buffer_of(qn_emit *e, uint32_t value, bool write) {
+  uint32_t *slot = &e->buffers[value];
+  if (*slot) {
+    qn_kbuffer *kb = &e->b->kernel->buffers[*slot - 1];
+    kb->read |= !write;
+    kb->written |= write;
+    return *slot - 1;
+  }
+  const sched_value *sv = &e->s->values[value];
+  uint32_t buffer = view(e, sv->slab, sv->offset, type_of(e, value)->dtype, write);
+  if (e->status == QN_OK)
+    *slot = 1 + buffer;
+  return buffer;
+}
+
+qn_sval qn_emit_flag(qn_emit *e, const sched_guard *guard) {
+  uint32_t buffer = view(e, guard->slab, guard->offset, QN_BOOL, false);
+  return qn_kb_load(e->b, buffer, qn_emit_i32(e, 0), 1, (qn_sval){0});
 }
 
 static qn_sval vector_mask(qn_emit *e, qn_sval mask) {

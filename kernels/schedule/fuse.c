@@ -4,6 +4,7 @@
  * needs it in memory: a result, an operand of a contraction that isn't cheap to recompute, a value that another part reads. A lazy value that is
  * aligned with the highest part it depends on is then stored by that part, as its epilogue; any other gets a map part. Because a value only ever
  * joins the highest part it depends on, parts stay numbered in dependency order and no cycle can arise. */
+#include "lower.h"
 #include "schedule.h"
 
 #include <stdio.h>
@@ -177,6 +178,8 @@ static qn_status materialise(qn_schedule *s, uint32_t v);
 static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type *t, int i) {
   if (qn_op_get(n->op)->kind == QN_KIND_ELEMENTWISE)
     return qn_type_same_shape(type_of(s, n->operands[i]), t);
+  if (n->op == QN_OP_DYNAMIC_UPDATE_SLICE)
+    return i == 0;
   return n->op == QN_OP_RESHAPE && qn_type_same_but_units(type_of(s, n->operands[i]), t);
 }
 
@@ -434,6 +437,75 @@ static qn_status open_scatter(qn_schedule *s, uint32_t index) {
   return QN_OK;
 }
 
+/* ---- loops ---- */
+
+bool qn_schedule_commits(const qn_schedule *s, size_t result, uint32_t *out_from) {
+  uint32_t v = qn_graph_result(s->g, result);
+  const qn_node *n = qn_graph_def(s->g, v);
+  if (!s->loop || v == qn_graph_param_at(s->g, result))
+    return false;
+  *out_from = n->operands[n->operand_count - 1];
+  return true;
+}
+
+bool qn_schedule_has_flags(const qn_schedule *s) {
+  for (size_t i = 0; i < s->part_count; i++)
+    if (s->parts[i].kind == PART_LOOP &&
+        (qn_loop_has_flag(s->parts[i].body->loop) || qn_schedule_has_flags(s->parts[i].body)))
+      return true;
+  return false;
+}
+
+static qn_status build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion,
+                       const qn_node *loop);
+
+static qn_status open_loop(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  for (int i = 0; i < n->operand_count; i++)
+    QN_TRY(materialise(s, n->operands[i]));
+  qn_schedule *body = calloc(1, sizeof *body);
+  sched_part *p = body ? new_part(s, PART_LOOP, type_of(s, n->first_result), index) : NULL;
+  if (!p) {
+    free(body);
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a loop");
+  }
+  int part = (int)s->part_count - 1;
+  p->body = body;
+  for (int i = 0; i < n->operand_count; i++)
+    QN_TRY(add_input(p, n->operands[i], false));
+  for (int i = 0; i < n->result_count; i++) {
+    uint32_t v = n->first_result + (uint32_t)i;
+    sched_value *sv = &s->values[v], *initial = &s->values[n->operands[i]];
+    *sv = (sched_value){.material = true, .part = part, .align = -1, .dep = part, .uses = sv->uses, .cost = COST_MAX};
+    sv->sources = UINT64_C(1) << (v % 64);
+    sv->first = 1 + initial->part;
+    initial->shares = v;
+    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the results of a loop");
+  }
+  QN_TRY(build(body, n->regions[1], s->caps, s->no_fusion, n));
+  return QN_OK;
+}
+
+/* A part for each result that is handed on by a node of its own, behind all others. */
+static qn_status add_commits(qn_schedule *s) {
+  s->flag_part = -1;
+  for (size_t i = 0; i < qn_graph_result_count(s->g); i++) {
+    uint32_t from = 0, v = qn_graph_result(s->g, i);
+    if (!qn_schedule_commits(s, i, &from))
+      continue;
+    if (!new_part(s, PART_MAP, type_of(s, v), (uint32_t)qn_graph_def_index(s->g, v)))
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+    int part = (int)s->part_count - 1;
+    s->values[v].align = s->values[v].dep = part;
+    s->values[v].space = SPACE_P;
+    QN_TRY(store_in(s, part, v));
+    if (i == 0 && qn_loop_has_flag(s->loop))
+      s->flag_part = part;
+  }
+  return QN_OK;
+}
+
 /* ---- the walk ---- */
 
 /* What computing `v` from memory takes, each value counted once, as far as `most`. */
@@ -460,6 +532,8 @@ static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
   sched_value *sv = &s->values[v];
   inherit(s, n, sv);
   sv->part = -1;
+  if (sv->carry) /* a commit */
+    return QN_OK;
   if (s->no_fusion)
     return materialise(s, v);
   if (def->kind == QN_KIND_ELEMENTWISE)
@@ -509,6 +583,8 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
     return place_reduce(s, index);
   if (n->op == QN_OP_SCATTER)
     return open_scatter(s, index);
+  if (n->op == QN_OP_WHILE)
+    return open_loop(s, index);
   qn_op_kind kind = qn_op_get(n->op)->kind;
   if (kind == QN_KIND_ELEMENTWISE || kind == QN_KIND_MOVE || kind == QN_KIND_INDEX || kind == QN_KIND_SOURCE)
     return place_lazy(s, n);
@@ -516,11 +592,12 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
                 n->place.file ? n->place.file : "?", n->place.line);
 }
 
-/* Values that depend on a contraction, reduction or scatter. */
+/* Values that depend on a contraction, reduction, scatter or loop. */
 static void mark_late(const qn_graph *g, bool *late) {
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
-    bool is = n->op == QN_OP_DOT_GENERAL || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER;
+    bool is = n->op == QN_OP_DOT_GENERAL || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER ||
+              n->op == QN_OP_WHILE;
     for (int j = 0; j < n->operand_count; j++)
       is |= late[n->operands[j]];
     for (int j = 0; j < n->result_count; j++)
@@ -528,9 +605,11 @@ static void mark_late(const qn_graph *g, bool *late) {
   }
 }
 
-qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion) {
+static qn_status build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion,
+                       const qn_node *loop) {
   memset(s, 0, sizeof *s);
   s->g = g;
+  s->loop = loop;
   s->caps = caps;
   s->no_fusion = no_fusion;
   s->values = calloc(qn_graph_value_count(g) + 1, sizeof *s->values);
@@ -550,6 +629,10 @@ qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_c
   if (!late)
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory to schedule %zu values", qn_graph_value_count(g));
   mark_late(g, late);
+  uint32_t from = 0;
+  for (size_t i = 0; i < qn_graph_result_count(g); i++)
+    if (qn_schedule_commits(s, i, &from))
+      s->values[qn_graph_result(g, i)].carry = (uint32_t)i + 1;
   qn_status st = QN_OK;
   for (int pass = 0; pass < 2; pass++)
     for (size_t i = 0; i < qn_graph_node_count(g) && st == QN_OK; i++)
@@ -558,7 +641,12 @@ qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_c
   free(late);
   QN_TRY(st);
   for (size_t i = 0; i < qn_graph_result_count(g); i++)
-    QN_TRY(materialise(s, qn_graph_result(g, i)));
+    QN_TRY(materialise(s, qn_schedule_commits(s, i, &from) ? from : qn_graph_result(g, i)));
+  return add_commits(s);
+}
+
+qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion) {
+  QN_TRY(build(s, g, caps, no_fusion, NULL));
   return QN_OK;
 }
 
@@ -567,6 +655,9 @@ void qn_schedule_free(qn_schedule *s) {
     free(s->parts[i].reduces);
     free(s->parts[i].outputs);
     free(s->parts[i].inputs);
+    if (s->parts[i].body)
+      qn_schedule_free(s->parts[i].body);
+    free(s->parts[i].body);
   }
   free(s->parts);
   free(s->needed);

@@ -1,4 +1,5 @@
 /* Levels to kernels: the parts of a level go side by side into one kernel, each with its own range of groups. Equal kernels are kept once. */
+#include "lower.h"
 #include "schedule.h"
 
 #include <stdlib.h>
@@ -69,6 +70,8 @@ const char *qn_part_label(const qn_schedule *s, const sched_part *p, qn_arena *a
 /* ---- building ---- */
 
 static bool part_runs(const qn_schedule *s, const sched_part *p) {
+  if (p->kind == PART_LOOP)
+    return false;
   for (size_t i = 0; i < p->output_count; i++)
     if (qn_type_elements(qn_graph_type(s->g, p->outputs[i])) > 0)
       return true;
@@ -88,6 +91,9 @@ static qn_status emit_bundle(qn_schedule *s, const int *parts, int count, qn_ker
   e.slab_binding = calloc(values + 64, sizeof *e.slab_binding);
   if (!e.buffers || !e.slab_binding)
     e.status = QN_ERR(QN_OUT_OF_MEMORY, "no memory to build a kernel");
+  bool guarded = s->guard.on && parts[0] != s->flag_part;
+  if (guarded)
+    qn_kb_if(&b, qn_emit_flag(&e, &s->guard));
   qn_sval group = qs_bitcast(e.k, QN_I32, qn_kb_group(&b));
   uint32_t begin = 0;
   for (*out_taken = 0; *out_taken < count && k->count <= BUNDLE_INSTRUCTIONS && e.status == QN_OK; ++*out_taken) {
@@ -104,6 +110,8 @@ static qn_status emit_bundle(qn_schedule *s, const int *parts, int count, qn_ker
       qn_kb_close(&b);
     begin += groups;
   }
+  if (guarded)
+    qn_kb_close(&b);
   k->binding_count = e.binding_count;
   qn_status st = e.status;
   qn_status end = qn_kbuild_end(&b);
@@ -155,7 +163,7 @@ static void describe_launch(const qn_schedule *s, qn_arena *arena, const int *pa
 
 static qn_status add_launch(qn_schedule *s, qn_arena *arena, const int *parts, int count, sched_program *out,
                             int *out_taken) {
-  sched_launch l = {.level = s->parts[parts[0]].level};
+  sched_launch l = {.stage = out->stages};
   qn_kernel *k = calloc(1, sizeof *k);
   qn_status st =
       k ? emit_bundle(s, parts, count, k, &l, out_taken) : QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
@@ -193,24 +201,60 @@ static void sort_by_weight(const qn_schedule *s, int *parts, int count) {
     }
 }
 
-qn_status qn_schedule_launches(qn_schedule *s, qn_arena *arena, sched_program *out) {
-  memset(out, 0, sizeof *out);
-  int limit = s->no_fusion ? 1 : BUNDLE_PARTS;
-  for (int level = 0; level < s->level_count; level++) {
-    int bundle[BUNDLE_PARTS], count = 0;
-    for (size_t i = 0; i < s->part_count; i++) {
-      if (s->parts[i].level != level || !part_runs(s, &s->parts[i]))
-        continue;
-      bundle[count++] = (int)i;
-      if (count < limit)
-        continue;
-      sort_by_weight(s, bundle, count);
-      QN_TRY(add_launches(s, arena, bundle, count, out));
-      count = 0;
-    }
+static qn_status add_levels(qn_schedule *s, qn_arena *arena, sched_program *out);
+
+static qn_status add_mark(sched_program *out, sched_launch mark) {
+  if (!QN_RESERVE(out->launches, out->launch_capacity, out->launch_count + 1))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a loop");
+  mark.stage = out->stages++;
+  out->launches[out->launch_count++] = mark;
+  return QN_OK;
+}
+
+static qn_status add_loop(const qn_schedule *s, const sched_part *p, qn_arena *arena, sched_program *out) {
+  const qn_node *n = p->body->loop;
+  bool flag = qn_loop_has_flag(n);
+  const sched_value *first = &s->values[n->first_result];
+  QN_TRY(add_mark(out, (sched_launch){.kind = LAUNCH_LOOP,
+                                      .trips = flag ? -1 : ((const qn_attr_while *)n->attr)->trip_count,
+                                      .flag = {p->body->guard.on && flag, first->slab, first->offset},
+                                      .label = qn_part_label(s, p, arena)}));
+  QN_TRY(add_levels(p->body, arena, out));
+  QN_TRY(add_mark(out, (sched_launch){.kind = LAUNCH_LOOP_END, .label = ""}));
+  return QN_OK;
+}
+
+static qn_status add_level(qn_schedule *s, int level, qn_arena *arena, sched_program *out) {
+  int limit = s->no_fusion ? 1 : BUNDLE_PARTS, bundle[BUNDLE_PARTS], count = 0;
+  for (size_t i = 0; i < s->part_count; i++) {
+    if (s->parts[i].level != level || !part_runs(s, &s->parts[i]))
+      continue;
+    bundle[count++] = (int)i;
+    if (count < limit)
+      continue;
     sort_by_weight(s, bundle, count);
     QN_TRY(add_launches(s, arena, bundle, count, out));
+    count = 0;
   }
+  sort_by_weight(s, bundle, count);
+  QN_TRY(add_launches(s, arena, bundle, count, out));
+  out->stages++;
+  return QN_OK;
+}
+
+static qn_status add_levels(qn_schedule *s, qn_arena *arena, sched_program *out) {
+  for (int level = 0; level < s->level_count; level++) {
+    QN_TRY(add_level(s, level, arena, out));
+    for (size_t i = 0; i < s->part_count; i++)
+      if (s->parts[i].level == level && s->parts[i].kind == PART_LOOP)
+        QN_TRY(add_loop(s, &s->parts[i], arena, out));
+  }
+  return QN_OK;
+}
+
+qn_status qn_schedule_launches(qn_schedule *s, qn_arena *arena, sched_program *out) {
+  memset(out, 0, sizeof *out);
+  QN_TRY(add_levels(s, arena, out));
   return QN_OK;
 }
 

@@ -244,6 +244,11 @@ static void lower_node(lowering *l, const qn_node *n) {
   }
   for (int i = 0; i < n->operand_count; i++)
     operands[i] = l->map[n->operands[i]];
+  if (n->op == QN_OP_WHILE) {
+    (void)qn_lower_loop(l->to, n, operands, l->log, l->map + n->first_result);
+    free(heap);
+    return;
+  }
   out = qn_graph_copy_node(l->to, l->from, n, operands);
   for (int i = 0; i < n->result_count; i++)
     l->map[n->first_result + (uint32_t)i] = qn_val_result(out, i);

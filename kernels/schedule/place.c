@@ -51,10 +51,12 @@ qn_status qn_result_home(const qn_traced *fn, const qn_plan *plan, size_t result
 
 /* ---- order ---- */
 
-typedef struct order {
-  bool *edge; /* part_count squared: edge[a * n + b]: a runs before b */
-  size_t n;
-} order;
+typedef sched_order order;
+
+/* The part that writes a value's place first: a loop's result is there from its initial carry on. */
+static int first_writer(const qn_schedule *s, uint32_t v) {
+  return s->values[v].first ? s->values[v].first - 1 : s->values[v].part;
+}
 
 static bool reaches(const order *o, size_t a, size_t b, bool *seen) {
   if (a == b)
@@ -75,6 +77,14 @@ static void order_inputs(const qn_schedule *s, order *o) {
       if (from >= 0 && (size_t)from != i)
         o->edge[(size_t)from * o->n + i] = true;
     }
+}
+
+qn_status qn_order_create(const qn_schedule *s, order *o) {
+  *o = (order){calloc(s->part_count * s->part_count + 1, 1), s->part_count};
+  if (!o->edge)
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory to order %zu kernels", s->part_count);
+  order_inputs(s, o);
+  return QN_OK;
 }
 
 static bool set_levels(qn_schedule *s, const order *o) {
@@ -99,9 +109,15 @@ static bool set_levels(qn_schedule *s, const order *o) {
   return true;
 }
 
+qn_status qn_order_levels(qn_schedule *s, const order *o) {
+  if (!set_levels(s, o))
+    return QN_ERR(QN_INTERNAL, "%s: kernels depend on each other in a circle", qn_graph_name(s->g));
+  return QN_OK;
+}
+
 /* May `result` overwrite parameter `param`? If so, every other reader of it is ordered before the writer. */
-static bool order_in_place(const qn_schedule *s, order *o, uint32_t result, uint32_t param, bool *seen) {
-  int writer = s->values[result].part;
+bool qn_order_in_place(const qn_schedule *s, order *o, uint32_t result, uint32_t param, bool *seen) {
+  int writer = first_writer(s, result);
   if (writer < 0 || s->parts[writer].kind == PART_SCATTER)
     return false;
   for (size_t i = 0; i < s->part_count; i++)
@@ -201,7 +217,7 @@ static qn_status place_results(qn_schedule *s, const qn_traced *fn, const qn_com
       continue;
     if (donated && qn_type_bytes(qn_graph_type(s->g, v)) > 0) {
       uint32_t old = param_at(s, plan, slab, offset);
-      if (desc->no_donation || !old || is_result(s, old) || !order_in_place(s, o, v, old, seen))
+      if (desc->no_donation || !old || is_result(s, old) || !qn_order_in_place(s, o, v, old, seen))
         continue;
       out->in_place++;
     }
@@ -268,27 +284,65 @@ static int last_level(const qn_schedule *s, uint32_t v) {
   return is_result(s, v) ? s->level_count : last;
 }
 
-static qn_status place_arena(qn_schedule *s, bool reuse, uint64_t begin, sched_places *out) {
+/* A loop's own values are there while it runs. */
+static void place_scratch(qn_schedule *s, arena_plan *a, int level) {
+  for (size_t i = 0; i < s->part_count; i++) {
+    sched_part *p = &s->parts[i];
+    if (p->level == level && p->body && p->body->arena_bytes)
+      p->scratch = arena_take(a, p->body->arena_bytes);
+  }
+}
+
+static qn_status give_scratch(const qn_schedule *s, arena_plan *a, int level) {
+  for (size_t i = 0; i < s->part_count; i++) {
+    const sched_part *p = &s->parts[i];
+    if (p->level == level && p->body && p->body->arena_bytes)
+      QN_TRY(arena_give(a, p->scratch, p->body->arena_bytes));
+  }
+  return QN_OK;
+}
+
+/* An initial carry lies where the loop's result does. */
+static void share_places(qn_schedule *s) {
+  for (uint32_t v = 1; v <= qn_graph_value_count(s->g); v++) {
+    sched_value *sv = &s->values[v];
+    if (!sv->shares)
+      continue;
+    const sched_value *with = &s->values[sv->shares];
+    sv->home = with->home;
+    sv->slab = with->slab;
+    sv->offset = with->offset;
+    sv->carry = with->carry;
+  }
+}
+
+qn_status qn_place_arena(qn_schedule *s, bool reuse, uint64_t begin, uint64_t *out_end) {
   arena_plan a = {.top = begin};
   size_t values = qn_graph_value_count(s->g);
   int *last = malloc((values + 1) * sizeof *last);
   qn_status st = last ? QN_OK : QN_ERR(QN_OUT_OF_MEMORY, "no memory to plan the arena");
-  for (uint32_t v = 1; st == QN_OK && v <= values; v++)
-    last[v] = s->values[v].material && s->values[v].part >= 0 && s->values[v].home == HOME_NONE ? last_level(s, v) : -1;
+  for (uint32_t v = 1; st == QN_OK && v <= values; v++) {
+    const sched_value *sv = &s->values[v];
+    last[v] = sv->material && sv->part >= 0 && sv->home == HOME_NONE && !sv->shares ? last_level(s, v) : -1;
+  }
   for (int level = 0; st == QN_OK && level < s->level_count; level++) {
     for (uint32_t v = 1; v <= values; v++) {
       sched_value *sv = &s->values[v];
-      if (last[v] < 0 || s->parts[sv->part].level != level)
+      if (last[v] < 0 || s->parts[first_writer(s, v)].level != level)
         continue;
       sv->home = HOME_ARENA;
       sv->slab = 0;
       sv->offset = arena_take(&a, align_up((uint64_t)qn_type_bytes(qn_graph_type(s->g, v))));
     }
+    place_scratch(s, &a, level);
     for (uint32_t v = 1; reuse && st == QN_OK && v <= values; v++)
       if (last[v] == level)
         st = arena_give(&a, s->values[v].offset, align_up((uint64_t)qn_type_bytes(qn_graph_type(s->g, v))));
+    if (reuse && st == QN_OK)
+      st = give_scratch(s, &a, level);
   }
-  out->arena_bytes = a.top;
+  share_places(s);
+  *out_end = a.top;
   free(a.free);
   free(last);
   return st;
@@ -304,6 +358,9 @@ static uint64_t place_constants(qn_schedule *s, uint64_t top) {
     sv->offset = top;
     top += align_up((uint64_t)qn_type_bytes(qn_graph_type(s->g, v)));
   }
+  for (size_t i = 0; i < s->part_count; i++)
+    if (s->parts[i].body)
+      top = place_constants(s->parts[i].body, top);
   return top;
 }
 
@@ -333,19 +390,16 @@ static qn_status copy_results(qn_schedule *s, const qn_traced *fn, const qn_plan
 qn_status qn_schedule_place(qn_schedule *s, const qn_traced *fn, const qn_compile_desc *desc, const qn_plan *plan,
                             sched_places *out) {
   memset(out, 0, sizeof *out);
-  order o = {calloc(s->part_count * s->part_count + 1, 1), s->part_count};
-  if (!o.edge)
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory to order %zu kernels", s->part_count);
+  order o = {0};
   qn_status st = QN_OK;
-  order_inputs(s, &o);
+  QN_TRY_GOTO(st, qn_order_create(s, &o), done);
   QN_TRY_GOTO(st, place_params(s, plan, out), done);
   QN_TRY_GOTO(st, place_results(s, fn, desc, plan, &o, out), done);
-  if (!set_levels(s, &o)) {
-    st = QN_ERR(QN_INTERNAL, "%s: kernels depend on each other in a circle", plan->name);
-    goto done;
-  }
+  QN_TRY_GOTO(st, qn_order_levels(s, &o), done);
+  QN_TRY_GOTO(st, qn_place_bodies(s, !desc->no_reuse), done);
   out->constant_bytes = place_constants(s, out->constant_bytes);
-  QN_TRY_GOTO(st, place_arena(s, !desc->no_reuse, out->constant_bytes, out), done);
+  QN_TRY_GOTO(st, qn_place_arena(s, !desc->no_reuse, out->constant_bytes, &out->arena_bytes), done);
+  qn_place_resolve(s, 0);
   QN_TRY_GOTO(st, copy_results(s, fn, plan, out), done);
 done:
   free(o.edge);

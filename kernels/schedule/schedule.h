@@ -3,7 +3,10 @@
  * A part computes its outputs over one domain and inlines every value that isn't in memory ("lazy") at the index where it's needed. Parts are
  * numbered in dependency order: a part reads only what parts of lower numbers stored. A value is *aligned* with a part when it can be
  * computed there, element for element, as an epilogue: in the space of the part's results (SPACE_P) or, for rows, in that of
- * the reduced operand (SPACE_PR). */
+ * the reduced operand (SPACE_PR).
+ *
+ * A loop is a part whose body is a schedule of its own over the same slabs. Each carry has one place for the whole loop, that of the loop's result; the
+ * initial carry is computed there, and what the body computes is written over it (lower_loop.c says in which form the body arrives). */
 #ifndef QN_SCHEDULE_H
 #define QN_SCHEDULE_H
 
@@ -14,7 +17,7 @@
 /* Outputs of one part: all of an element's are computed before the first is stored, so that updates in place are safe. */
 enum { PART_OUTPUTS = 48, PART_OUTPUTS_ROOM = 64 };
 
-typedef enum part_kind { PART_MAP, PART_ROW, PART_CONTRACT, PART_SCATTER } part_kind;
+typedef enum part_kind { PART_MAP, PART_ROW, PART_CONTRACT, PART_SCATTER, PART_LOOP } part_kind;
 typedef enum part_space { SPACE_NONE, SPACE_P, SPACE_PR } part_space;
 
 typedef struct sched_input {
@@ -38,6 +41,8 @@ typedef struct sched_part {
   uint32_t groups; /* set by emission */
   double flops;
   uint64_t sources; /* sketch of the memory values that the operands come from */
+  struct qn_schedule *body; /* loop */
+  uint64_t scratch;         /* loop: bytes in the arena where the body's own values lie */
 } sched_part;
 
 typedef enum value_home { HOME_NONE, HOME_ARENA, HOME_ARG, HOME_RESULT, HOME_CONSTANT } value_home;
@@ -56,8 +61,19 @@ typedef struct sched_value {
   uint64_t sources;
   value_home home;
   uint32_t slab;
-  uint64_t offset; /* bytes in the slab */
+  uint64_t offset;  /* bytes in the slab */
+  uint32_t carry;   /* 1 + the carry of the loop that it is the new value of, in a body; placed with it */
+  uint32_t shares;  /* value whose place it has: an initial carry is computed where the loop's result lies */
+  int32_t first;    /* part that writes its place first, where that isn't `part` */
 } sched_value;
+
+/* In a body that is run a few times more than it should, so that the host needs to look only now and then: kernels do nothing when the flag is
+ * down. */
+typedef struct sched_guard {
+  bool on;
+  uint32_t slab;
+  uint64_t offset;
+} sched_guard;
 
 typedef struct qn_schedule {
   const qn_graph *g;
@@ -69,11 +85,20 @@ typedef struct qn_schedule {
   int level_count;
   uint32_t walks;
   bool *needed; /* by value id: has to be in memory (contexts.c) */
+  /* a loop's body */
+  const qn_node *loop; /* NULL: not one */
+  int flag_part;       /* commits the flag; -1: there is none */
+  uint64_t arena_bytes; /* its own values */
+  sched_guard guard;
 } qn_schedule;
 
 /* ---- fuse.c: graph -> parts ---- */
 qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion);
 void qn_schedule_free(qn_schedule *s);
+/* Is the value, a result of a loop's body, the commit of another? Then that is *out_from. */
+bool qn_schedule_commits(const qn_schedule *s, size_t result, uint32_t *out_from);
+/* Does some loop of the schedule run as long as a flag says? */
+bool qn_schedule_has_flags(const qn_schedule *s);
 /* contexts.c: sets out_needed[value id] for values that would be computed at too many indexes. */
 qn_status qn_schedule_contexts(const qn_graph *g, bool *out_needed);
 
@@ -147,6 +172,7 @@ void qn_emit_overrides_drop(qn_emit *e, size_t count); /* keeps the first `count
 size_t qn_emit_memo_mark(qn_emit *e);                  /* scopes of the memo follow loops and branches */
 void qn_emit_memo_drop(qn_emit *e, size_t mark);
 void qn_emit_store(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval val, qn_sval mask);
+qn_sval qn_emit_flag(qn_emit *e, const sched_guard *guard); /* the word that says whether the kernel is to do anything */
 qn_sval qn_emit_reload(qn_emit *e, uint32_t value, const qn_ix *idx); /* of an output that this kernel writes */
 qn_sval qn_emit_and(qn_emit *e, qn_sval a, qn_sval b);                /* of masks; none means true */
 qn_sval qn_emit_lane_mask(qn_emit *e, qn_sval base, int64_t limit);   /* base + lane < limit */
@@ -203,19 +229,36 @@ typedef struct sched_places {
 } sched_places;
 qn_status qn_schedule_place(qn_schedule *s, const qn_traced *fn, const qn_compile_desc *desc, const qn_plan *plan,
                             sched_places *out_places);
+/* Which part runs before which. */
+typedef struct sched_order {
+  bool *edge; /* part_count squared: edge[a * n + b]: a runs before b */
+  size_t n;
+} sched_order;
+/* What place.c and place_loop.c share: edges from inputs, levels from edges, and the arena for everything that has no home. */
+qn_status qn_order_create(const qn_schedule *s, sched_order *out_order);
+bool qn_order_in_place(const qn_schedule *s, sched_order *o, uint32_t result, uint32_t param, bool *seen);
+qn_status qn_order_levels(qn_schedule *s, const sched_order *o);
+qn_status qn_place_arena(qn_schedule *s, bool reuse, uint64_t begin, uint64_t *out_end);
+/* place_loop.c: every body below s, before s itself; then, when s is placed, where everything in them lies. */
+qn_status qn_place_bodies(qn_schedule *s, bool reuse);
+void qn_place_resolve(qn_schedule *s, uint64_t base);
 void qn_schedule_places_free(sched_places *p);
 /* Where a result leaf belongs: slab and offset by the plan's layouts and donations. */
 qn_status qn_result_home(const qn_traced *fn, const qn_plan *plan, size_t result, uint32_t *out_slab,
                          uint64_t *out_offset, bool *out_donated);
 
 /* ---- launch.c: levels -> kernels and commands ---- */
+typedef enum sched_launch_kind { LAUNCH_KERNEL, LAUNCH_LOOP, LAUNCH_LOOP_END } sched_launch_kind;
 typedef struct sched_launch {
-  uint32_t kernel; /* of kernels[] */
+  sched_launch_kind kind;
+  int64_t trips;    /* loop: -1: as long as the flag is up */
+  sched_guard flag; /* loop: `on` if the body is guarded by it */
+  uint32_t kernel;  /* of kernels[] */
   uint32_t groups;
   uint32_t binding_count, bindings[QN_MAX_BINDINGS];
   uint32_t *params;
   size_t param_count;
-  int level;
+  int stage; /* a barrier lies between stages */
   const char *label;
   double flops;
   uint64_t bytes;
@@ -226,6 +269,7 @@ typedef struct sched_program {
   size_t kernel_count, kernel_capacity;
   sched_launch *launches;
   size_t launch_count, launch_capacity;
+  int stages;
 } sched_program;
 qn_status qn_schedule_launches(qn_schedule *s, qn_arena *arena, sched_program *out_program);
 void qn_schedule_program_free(sched_program *p);

@@ -19,15 +19,42 @@ struct qn_tensors {
   atomic_bool lost;
 };
 
-/* One recording for one set of slabs. Retaining the tensors makes their addresses a safe key. */
+/* Commands that are recorded as one. */
+#define QN_STEP_NO_ROW UINT32_MAX
+typedef struct qn_step_piece {
+  qn_cmd *cmds;
+  uint32_t *rows; /* the plan's command that each is; QN_STEP_NO_ROW: one of our own */
+  size_t count, capacity, row_capacity;
+  uint32_t last_row;
+} qn_step_piece;
+
+/* What is submitted in which order: a list with loops in it. */
+typedef enum qn_step_node_kind {
+  QN_STEP_RUN,    /* piece `once` */
+  QN_STEP_REPEAT, /* `once` over and over, or `many`, which is `copies` of it */
+  QN_STEP_LOOP,   /* what follows, up to the node `end` */
+  QN_STEP_END
+} qn_step_node_kind;
+typedef struct qn_step_node {
+  qn_step_node_kind kind;
+  uint32_t once, many;
+  uint64_t copies;
+  int64_t trips; /* -1: while the flag is up */
+  uint32_t slab; /* of the flag */
+  uint64_t offset;
+  size_t end;
+} qn_step_node;
+
+/* The recordings, one a piece, for one set of slabs. Retaining the tensors makes their addresses a safe key. */
 typedef struct qn_step_entry {
-  qn_recording *recording;
+  qn_recording **recordings;
   qn_tensors **args;
   qn_tensors *result;
   uint64_t used;   /* the step's clock */
   uint64_t ticket; /* newest submission */
   uint64_t submitted_ns;
-  bool unread; /* its times have not been collected */
+  uint32_t reached; /* highest command of the plan that the newest call has submitted */
+  bool unread;      /* its times have not been collected */
 } qn_step_entry;
 
 enum { QN_STEP_TRACE_CALLS = 32 };
@@ -36,7 +63,8 @@ typedef struct qn_step_trace_call {
 } qn_step_trace_call;
 typedef struct qn_step_profiler {
   qn_step_row *rows, *shown; /* one per plan command; `shown` is what the caller looks at */
-  uint64_t *times;           /* of one recording, prefix included */
+  uint64_t *times;           /* of one recording */
+  uint64_t *sums;            /* of the call at hand, one per plan command */
   uint64_t *trace;           /* QN_STEP_TRACE_CALLS x plan commands */
   qn_step_trace_call calls[QN_STEP_TRACE_CALLS];
   uint64_t count;  /* calls collected */
@@ -55,8 +83,12 @@ struct qn_step {
   qn_step_entry *entries;
   size_t entry_count, entry_limit;
   uint64_t clock;
-  qn_cmd *cmds; /* as recorded: `prefix` commands of our own, then the plan's */
-  size_t cmd_count, prefix;
+  qn_step_piece *pieces;
+  size_t piece_count, piece_capacity;
+  qn_step_node *walk;
+  size_t walk_count, walk_capacity;
+  qn_recording **made; /* scratch, one a piece */
+  atomic_bool interrupted;
   bool *donated;       /* per argument */
   bool writes_donated; /* some command writes a donated slab */
   qn_buffer **buffers; /* scratch for recording */
@@ -72,7 +104,14 @@ void qn_exec_bytes_text(uint64_t bytes, char *out, size_t size);
 const char *qn_plan_cmd_label(const qn_plan *p, const qn_plan_cmd *c);
 /* step.c: the failure again, with the step's name before the message. */
 qn_status qn_step_fail(const char *name, qn_status st);
+/* step_walk.c: the plan's commands, behind those of our own. Running submits them all, and returns behind the last host point; the mutex is held. */
+qn_status qn_step_walk_create(qn_step *s, const qn_cmd *prefix, size_t prefix_count);
+void qn_step_walk_destroy(qn_step *s);
+qn_status qn_step_walk_run(qn_step *s, qn_step_entry *e);
+qn_status qn_step_piece_add(qn_step_piece *p, const qn_cmd *c, uint32_t row);
 /* step_profile.c; the mutex is held. */
+qn_status qn_step_profiler_piece(qn_step *s, qn_step_entry *e, uint32_t piece); /* waits: for plans of several pieces */
+void qn_step_profiler_call(qn_step *s, qn_step_entry *e);                       /* the pieces of a call were the last */
 qn_status qn_step_profiler_create(qn_step *s);
 void qn_step_profiler_collect(qn_step *s, qn_step_entry *e); /* if finished and not collected yet */
 void qn_step_profiler_collect_all(qn_step *s);

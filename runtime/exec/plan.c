@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_RING = 2 };
+enum { DEFAULT_RING = 2, MOST_DEPTH = 64 };
 
 qn_status qn_plan_create(const char *name, qn_plan **out_plan) {
   *out_plan = NULL;
@@ -33,7 +33,8 @@ void qn_plan_free(qn_plan *p) {
 
 const char *qn_plan_cmd_label(const qn_plan *p, const qn_plan_cmd *c) {
   static const char *const plain[] = {
-      [QN_CMD_LAUNCH] = "launch", [QN_CMD_COPY] = "copy", [QN_CMD_FILL] = "fill", [QN_CMD_BARRIER] = "barrier"};
+      [QN_CMD_LAUNCH] = "launch",   [QN_CMD_COPY] = "copy", [QN_CMD_FILL] = "fill",
+      [QN_CMD_BARRIER] = "barrier", [QN_CMD_LOOP] = "loop", [QN_CMD_LOOP_END] = "end of loop"};
   if (c->label && c->label[0])
     return c->label;
   if (c->kind == QN_CMD_LAUNCH && c->entry < p->code.entry_count) {
@@ -81,10 +82,42 @@ static qn_status check_launch(const qn_plan *p, size_t at, const qn_plan_cmd *c)
   return QN_OK;
 }
 
+static qn_status check_loop(const qn_plan *p, size_t at, const qn_plan_cmd *c) {
+  if (c->trips < -1)
+    return QN_ERR(QN_INVALID, "plan %s: command %zu is a loop of %lld trips, expected -1 (its flag decides) or more",
+                  p->name, at, (long long)c->trips);
+  if (c->trips < 0)
+    QN_TRY(check_range(p, at, "loop's flag", c->src, c->src_offset, 1));
+  return QN_OK;
+}
+
+/* Every loop ends, and none ends that did not begin. */
+static qn_status check_loops(const qn_plan *p) {
+  size_t depth = 0, flags = 0;
+  for (size_t i = 0; i < p->cmd_count; i++) {
+    const qn_plan_cmd *c = &p->cmds[i];
+    flags += c->kind == QN_CMD_LOOP && c->trips < 0;
+    if (c->kind == QN_CMD_LOOP && ++depth > MOST_DEPTH)
+      return QN_ERR(QN_INVALID, "plan %s: command %zu is a loop in %d others", p->name, i, MOST_DEPTH);
+    if (c->kind == QN_CMD_LOOP_END && depth-- == 0)
+      return QN_ERR(QN_INVALID, "plan %s: command %zu ends a loop that did not begin", p->name, i);
+  }
+  if (depth)
+    return QN_ERR(QN_INVALID, "plan %s: %zu loops without an end", p->name, depth);
+  if (flags != p->host_points)
+    return QN_ERR(QN_INVALID, "plan %s: %llu host points, expected %zu, one for each loop with a flag", p->name,
+                  (unsigned long long)p->host_points, flags);
+  return QN_OK;
+}
+
 static qn_status check_cmd(const qn_plan *p, size_t at) {
   const qn_plan_cmd *c = &p->cmds[at];
-  if (c->kind == QN_CMD_BARRIER)
+  if (c->kind == QN_CMD_BARRIER || c->kind == QN_CMD_LOOP_END)
     return QN_OK;
+  if (c->kind == QN_CMD_LOOP) {
+    QN_TRY(check_loop(p, at, c));
+    return QN_OK;
+  }
   if (c->kind == QN_CMD_LAUNCH) {
     QN_TRY(check_launch(p, at, c));
     return QN_OK;
@@ -105,6 +138,7 @@ qn_status qn_plan_check(const qn_plan *p) {
     return QN_ERR(QN_INVALID, "plan %s: %zu arguments", p->name, p->arg_count);
   for (size_t i = 0; i < p->cmd_count; i++)
     QN_TRY(check_cmd(p, i));
+  QN_TRY(check_loops(p));
   for (size_t i = 0; i < p->constant_count; i++) {
     const qn_plan_constant *k = &p->constants[i];
     if (k->offset > p->arena_bytes || k->bytes > p->arena_bytes - k->offset || (k->bytes && !k->data))

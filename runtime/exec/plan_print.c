@@ -51,9 +51,24 @@ static void print_constants(const qn_plan *p, qn_text *out) {
     qn_text_add(out, "  %12llu  %zu bytes\n", (unsigned long long)p->constants[i].offset, p->constants[i].bytes);
 }
 
+static void print_loop(const qn_plan *p, size_t at, qn_text *out) {
+  const qn_plan_cmd *c = &p->cmds[at];
+  if (c->kind == QN_CMD_LOOP_END)
+    qn_text_add(out, "  %4zu  ---- end of loop\n", at);
+  else if (c->trips >= 0)
+    qn_text_add(out, "  %4zu  ---- loop, %lld times  %s\n", at, (long long)c->trips, qn_plan_cmd_label(p, c));
+  else
+    qn_text_add(out, "  %4zu  ---- loop while %u+%llu is set%s  %s\n", at, c->src, (unsigned long long)c->src_offset,
+                c->guarded ? ", guarded" : "", qn_plan_cmd_label(p, c));
+}
+
 static void print_cmd(const qn_plan *p, size_t at, qn_text *out) {
   const qn_plan_cmd *c = &p->cmds[at];
   char slabs[128] = "";
+  if (c->kind == QN_CMD_LOOP || c->kind == QN_CMD_LOOP_END) {
+    print_loop(p, at, out);
+    return;
+  }
   if (c->kind == QN_CMD_BARRIER) {
     qn_text_add(out, "  %4zu  ---- barrier\n", at);
     return;
@@ -77,18 +92,21 @@ static void print_cmd(const qn_plan *p, size_t at, qn_text *out) {
 }
 
 void qn_plan_print(const qn_plan *p, qn_text *out) {
-  size_t kinds[4] = {0};
+  size_t kinds[QN_CMD_LOOP_END + 1] = {0};
   double flops = 0;
   uint64_t bytes = 0;
   for (size_t i = 0; i < p->cmd_count; i++) {
-    if ((size_t)p->cmds[i].kind < 4)
+    if ((size_t)p->cmds[i].kind <= QN_CMD_LOOP_END)
       kinds[p->cmds[i].kind]++;
     flops += p->cmds[i].flops;
     bytes += p->cmds[i].bytes;
   }
-  qn_text_add(out, "plan %s: %zu launches, %zu copies, %zu fills, %zu barriers; %zu kernels; %llu inserted copies\n",
+  qn_text_add(out, "plan %s: %zu launches, %zu copies, %zu fills, %zu barriers; %zu kernels; %llu inserted copies",
               p->name, kinds[QN_CMD_LAUNCH], kinds[QN_CMD_COPY], kinds[QN_CMD_FILL], kinds[QN_CMD_BARRIER],
               p->code.entry_count, (unsigned long long)p->copies);
+  if (kinds[QN_CMD_LOOP])
+    qn_text_add(out, "; %zu loops, %llu host points", kinds[QN_CMD_LOOP], (unsigned long long)p->host_points);
+  qn_text_puts(out, "\n");
   print_slabs(p, out);
   for (size_t i = 0; i < p->arg_count; i++) {
     char title[48];

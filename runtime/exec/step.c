@@ -49,14 +49,16 @@ static qn_status check_args(const qn_step *s, qn_tensors *const *args, const qn_
 static void drop_entry(qn_step *s, size_t at) {
   qn_step_entry *e = &s->entries[at];
   qn_step_profiler_collect(s, e);
-  qn_recording_release(e->recording);
+  for (size_t i = 0; i < s->piece_count; i++)
+    qn_recording_release(e->recordings[i]);
   for (size_t i = 0; i < s->plan->arg_count; i++)
     qn_tensors_release(e->args[i]);
-  qn_tensors **room = e->args;
+  qn_step_entry room = *e;
   size_t last = --s->entry_count;
   if (at != last) {
     *e = s->entries[last];
-    s->entries[last].args = room; /* each entry keeps a room for the names of its slabs */
+    s->entries[last].args = room.args; /* each entry keeps a room for the names of its slabs, and one for its recordings */
+    s->entries[last].recordings = room.recordings;
   }
 }
 
@@ -74,25 +76,36 @@ static void evict_one(qn_step *s) {
   drop_entry(s, oldest_done < s->entry_count ? oldest_done : oldest);
 }
 
+/* All pieces on the slabs in s->buffers, into s->made. */
+static qn_status record_pieces(qn_step *s) {
+  qn_status st = QN_OK;
+  size_t done = 0;
+  for (; done < s->piece_count && st == QN_OK; done += st == QN_OK)
+    st = qn_record(s->device,
+                   &(qn_recording_desc){.cmds = s->pieces[done].cmds,
+                                        .cmd_count = s->pieces[done].count,
+                                        .buffers = s->buffers,
+                                        .buffer_count = s->plan->arg_count + 2,
+                                        .timestamps = s->profiler != NULL},
+                   &s->made[done]);
+  for (; done > 0 && st != QN_OK; done--)
+    qn_recording_release(s->made[done - 1]);
+  return st == QN_OK ? QN_OK : qn_error_trace(st, __FILE__, __LINE__, "qn_record");
+}
+
 static qn_status make_entry(qn_step *s, qn_tensors *const *args, qn_tensors *result, qn_step_entry **out_entry) {
   size_t n = s->plan->arg_count;
-  qn_recording *r = NULL;
   QN_TRY(check_args(s, args, result));
   s->buffers[0] = s->arena;
   for (size_t i = 0; i < n; i++)
     s->buffers[i + 1] = args[i]->buffer;
   s->buffers[n + 1] = result->buffer;
-  QN_TRY(qn_record(s->device,
-                   &(qn_recording_desc){.cmds = s->cmds,
-                                        .cmd_count = s->cmd_count,
-                                        .buffers = s->buffers,
-                                        .buffer_count = n + 2,
-                                        .timestamps = s->profiler != NULL},
-                   &r));
+  QN_TRY(record_pieces(s));
   if (s->entry_count == s->entry_limit)
     evict_one(s);
   qn_step_entry *e = &s->entries[s->entry_count++];
-  *e = (qn_step_entry){.recording = r, .args = e->args, .result = result};
+  *e = (qn_step_entry){.recordings = e->recordings, .args = e->args, .result = result};
+  memcpy(e->recordings, s->made, s->piece_count * sizeof(qn_recording *));
   for (size_t i = 0; i < n; i++)
     e->args[i] = qn_tensors_retain(args[i]);
   s->stats.recordings_created++;
@@ -133,7 +146,6 @@ static qn_status check_call(const qn_step *s, qn_tensors *const *args, size_t ar
 static qn_status call_locked(qn_step *s, qn_tensors *const *args, qn_tensors **out_result, uint64_t *out_ticket) {
   qn_tensors *result = s->results[s->next];
   qn_step_entry *e = find_entry(s, args, result);
-  uint64_t ticket = 0;
   if (!e)
     QN_TRY(make_entry(s, args, result, &e));
   if (s->profiler) {
@@ -141,25 +153,26 @@ static qn_status call_locked(qn_step *s, qn_tensors *const *args, qn_tensors **o
     e->submitted_ns = qn_time_ns();
   }
   e->used = ++s->clock;
-  qn_status st = qn_submit(s->device, e->recording, NULL, 0, &ticket);
+  uint64_t before = e->ticket;
+  qn_status st = qn_step_walk_run(s, e);
+  bool any = e->ticket != before;
   if (st == QN_DEVICE_LOST) {
     lose_donated(s, e);
     lose_in_flight(s);
+  } else if (st != QN_OK && any && s->walk_count > 1 && e->reached >= s->plan->first_donated_write) {
+    lose_donated(s, e); /* stopped on the way */
   }
-  /* A submission that counts but whose wait (QN_SYNC) failed has its ticket all the same. */
-  if (ticket) {
-    e->ticket = ticket;
-    e->unread = s->profiler != NULL;
-    for (size_t i = 0; i < s->plan->arg_count; i++)
-      qn_tensors_used(args[i], ticket);
-    qn_tensors_used(result, ticket);
-    s->last_ticket = ticket;
+  if (any) {
+    e->unread = s->profiler != NULL && s->walk_count == 1;
+    s->last_ticket = e->ticket;
     s->next = (s->next + 1) % s->ring;
     s->stats.calls++;
   }
   QN_TRY(st);
+  if (s->profiler && s->walk_count > 1)
+    qn_step_profiler_call(s, e);
   *out_result = result;
-  *out_ticket = ticket;
+  *out_ticket = e->ticket;
   return QN_OK;
 }
 
@@ -193,6 +206,8 @@ qn_status qn_step_wait(qn_step *s) {
   qn_mutex_unlock(&s->mutex);
   return st == QN_OK ? QN_OK : qn_step_fail(s->plan->name, st);
 }
+
+void qn_step_interrupt(qn_step *s) { atomic_store(&s->interrupted, true); }
 
 void qn_step_get_stats(qn_step *s, qn_step_stats *out_stats) {
   qn_mutex_lock(&s->mutex);

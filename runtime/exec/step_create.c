@@ -126,33 +126,7 @@ static qn_status make_program(qn_step *s, qn_cache *cache) {
   return QN_OK;
 }
 
-/* ---- commands as recorded ---- */
-
-static void to_cmd(const qn_step *s, const qn_plan_cmd *c, qn_cmd *out) {
-  *out = (qn_cmd){.kind = c->kind};
-  switch (c->kind) {
-  case QN_CMD_LAUNCH:
-    out->program = s->program;
-    out->entry = c->entry;
-    out->groups = c->groups;
-    out->binding_count = c->binding_count;
-    memcpy(out->bindings, c->bindings, c->binding_count * sizeof c->bindings[0]);
-    out->params = c->params;
-    out->param_count = c->param_count;
-    break;
-  case QN_CMD_COPY:
-  case QN_CMD_FILL:
-    out->src = c->src;
-    out->dst = c->dst;
-    out->src_offset = c->src_offset;
-    out->dst_offset = c->dst_offset;
-    out->size = c->size;
-    out->pattern = c->pattern;
-    break;
-  case QN_CMD_BARRIER:
-    break;
-  }
-}
+/* ---- commands of our own ---- */
 
 static int by_offset(const void *a, const void *b) {
   uint64_t x = ((const qn_plan_constant *)a)->offset, y = ((const qn_plan_constant *)b)->offset;
@@ -192,17 +166,17 @@ static qn_status poison_cmds(qn_step *s, qn_cmd *cmds, size_t *out_count) {
   return QN_OK;
 }
 
-static qn_status make_cmds(qn_step *s) {
+static qn_status make_walk(qn_step *s) {
   const qn_plan *p = s->plan;
-  bool poison = qn_env_on(QN_ENV_POISON);
-  s->cmds = QN_NEW(&s->arena_memory, qn_cmd, p->cmd_count + (poison ? p->constant_count + 3 : 0) + 1);
-  if (!s->cmds)
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for %zu commands", p->cmd_count);
-  if (poison)
-    QN_TRY(poison_cmds(s, s->cmds, &s->prefix));
-  for (size_t i = 0; i < p->cmd_count; i++)
-    to_cmd(s, &p->cmds[i], &s->cmds[s->prefix + i]);
-  s->cmd_count = s->prefix + p->cmd_count;
+  qn_cmd *own = NULL;
+  size_t count = 0;
+  if (qn_env_on(QN_ENV_POISON)) {
+    own = QN_NEW(&s->arena_memory, qn_cmd, p->constant_count + 4);
+    if (!own)
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for its commands");
+    QN_TRY(poison_cmds(s, own, &count));
+  }
+  QN_TRY(qn_step_walk_create(s, own, count));
   return QN_OK;
 }
 
@@ -217,11 +191,15 @@ static qn_status make_lists(qn_step *s, uint32_t recordings) {
   s->donated = QN_NEW(a, bool, p->arg_count + 1);
   s->buffers = QN_NEW(a, qn_buffer *, p->arg_count + 2);
   s->results = QN_NEW(a, qn_tensors *, s->ring);
+  s->made = QN_NEW(a, qn_recording *, s->piece_count + 1);
   qn_tensors **args = QN_NEW(a, qn_tensors *, s->entry_limit * (p->arg_count + 1));
-  if (!s->entries || !s->donated || !s->buffers || !s->results || !args)
+  qn_recording **made = QN_NEW(a, qn_recording *, s->entry_limit * (s->piece_count + 1));
+  if (!s->entries || !s->donated || !s->buffers || !s->results || !s->made || !args || !made)
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for its lists");
-  for (size_t i = 0; i < s->entry_limit; i++)
+  for (size_t i = 0; i < s->entry_limit; i++) {
     s->entries[i].args = args + i * (p->arg_count + 1);
+    s->entries[i].recordings = made + i * (s->piece_count + 1);
+  }
   for (size_t i = 0; i < p->donation_count; i++)
     s->donated[p->donations[i].arg] = true;
   s->writes_donated = p->donation_count > 0 && p->first_donated_write < p->cmd_count;
@@ -263,9 +241,9 @@ static qn_status build(qn_step *s, const qn_step_desc *desc) {
   if (s->plan->result.bytes == 0)
     s->ring = 1; /* nothing to keep apart */
   QN_TRY(check_limits(s->plan, s->device, s->ring));
-  QN_TRY(make_lists(s, desc->recordings));
   QN_TRY(make_program(s, desc->cache));
-  QN_TRY(make_cmds(s));
+  QN_TRY(make_walk(s));
+  QN_TRY(make_lists(s, desc->recordings));
   QN_TRY(make_memory(s));
   if (desc->profile)
     QN_TRY(qn_step_profiler_create(s));
@@ -276,12 +254,14 @@ static qn_status build(qn_step *s, const qn_step_desc *desc) {
 
 static void destroy(qn_step *s) {
   for (size_t i = 0; i < s->entry_count; i++) {
-    qn_recording_release(s->entries[i].recording); /* waits if it is in flight */
+    for (size_t k = 0; k < s->piece_count; k++)
+      qn_recording_release(s->entries[i].recordings[k]); /* waits if it is in flight */
     for (size_t k = 0; k < s->plan->arg_count; k++)
       qn_tensors_release(s->entries[i].args[k]);
   }
   for (uint32_t i = 0; s->results && i < s->ring; i++)
     qn_tensors_release(s->results[i]);
+  qn_step_walk_destroy(s);
   qn_buffer_release(s->arena);
   qn_program_release(s->program);
   qn_plan_free(s->plan);
@@ -302,6 +282,7 @@ qn_status qn_step_create(qn_device *d, qn_plan *plan, const qn_step_desc *desc, 
     return qn_error_trace(st, __FILE__, __LINE__, "qn_step_create");
   }
   atomic_init(&s->refs, 1);
+  atomic_init(&s->interrupted, false);
   s->device = qn_device_retain(d);
   s->plan = plan;
   st = build(s, desc ? desc : &plain);

@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static size_t longest_piece(const qn_step *s) {
+  size_t n = 0;
+  for (size_t i = 0; i < s->piece_count; i++)
+    n = s->pieces[i].count > n ? s->pieces[i].count : n;
+  return n;
+}
+
 qn_status qn_step_profiler_create(qn_step *s) {
   size_t n = s->plan->cmd_count;
   qn_arena *a = &s->arena_memory;
@@ -12,10 +19,11 @@ qn_status qn_step_profiler_create(qn_step *s) {
   if (p) {
     p->rows = QN_NEW(a, qn_step_row, n + 1);
     p->shown = QN_NEW(a, qn_step_row, n + 1);
-    p->times = QN_NEW(a, uint64_t, s->cmd_count + 1);
+    p->times = QN_NEW(a, uint64_t, longest_piece(s) + 1);
+    p->sums = QN_NEW(a, uint64_t, n + 1);
     p->trace = QN_NEW(a, uint64_t, QN_STEP_TRACE_CALLS * (n + 1));
   }
-  if (!p || !p->rows || !p->shown || !p->times || !p->trace)
+  if (!p || !p->rows || !p->shown || !p->times || !p->sums || !p->trace)
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the profile of %zu commands", n);
   for (size_t i = 0; i < n; i++) {
     const qn_plan_cmd *c = &s->plan->cmds[i];
@@ -27,29 +35,52 @@ qn_status qn_step_profiler_create(qn_step *s) {
   return QN_OK;
 }
 
+/* Takes over the times of one submission. False: a device without timestamps, or a lost one; its rows stay empty. */
+static bool take_times(qn_step *s, const qn_step_entry *e, uint32_t piece) {
+  qn_step_profiler *p = s->profiler;
+  const qn_step_piece *c = &s->pieces[piece];
+  if (qn_recording_times(e->recordings[piece], p->times, c->count) != QN_OK)
+    return false;
+  for (size_t i = 0; i < c->count; i++) {
+    if (c->rows[i] == QN_STEP_NO_ROW)
+      continue;
+    qn_step_row *r = &p->rows[c->rows[i]];
+    double ns = (double)p->times[i];
+    r->ns_min = r->calls == 0 || ns < r->ns_min ? ns : r->ns_min;
+    r->ns_total += ns;
+    r->calls++;
+    p->sums[c->rows[i]] += p->times[i];
+  }
+  return true;
+}
+
+void qn_step_profiler_call(qn_step *s, qn_step_entry *e) {
+  qn_step_profiler *p = s->profiler;
+  size_t n = s->plan->cmd_count, slot = p->count % QN_STEP_TRACE_CALLS;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < n; i++)
+    sum += p->sums[i];
+  memcpy(p->trace + slot * n, p->sums, n * sizeof *p->sums);
+  memset(p->sums, 0, n * sizeof *p->sums);
+  uint64_t start = e->submitted_ns > p->end_ns ? e->submitted_ns : p->end_ns;
+  p->calls[slot] = (qn_step_trace_call){.number = p->count, .start_ns = start};
+  p->end_ns = start + sum;
+  p->count++;
+}
+
+qn_status qn_step_profiler_piece(qn_step *s, qn_step_entry *e, uint32_t piece) {
+  QN_TRY(qn_device_wait(s->device, e->ticket, 0));
+  (void)take_times(s, e, piece);
+  return QN_OK;
+}
+
 void qn_step_profiler_collect(qn_step *s, qn_step_entry *e) {
   qn_step_profiler *p = s->profiler;
   if (!p || !e->unread || !qn_device_done(s->device, e->ticket))
     return;
   e->unread = false;
-  if (qn_recording_times(e->recording, p->times, s->cmd_count) != QN_OK)
-    return; /* a device without timestamps, or a lost one: its rows stay empty */
-  const uint64_t *times = p->times + s->prefix;
-  size_t n = s->plan->cmd_count, slot = p->count % QN_STEP_TRACE_CALLS;
-  uint64_t sum = 0;
-  for (size_t i = 0; i < n; i++) {
-    qn_step_row *r = &p->rows[i];
-    double ns = (double)times[i];
-    r->ns_min = r->calls == 0 || ns < r->ns_min ? ns : r->ns_min;
-    r->ns_total += ns;
-    r->calls++;
-    sum += times[i];
-  }
-  memcpy(p->trace + slot * n, times, n * sizeof *times);
-  uint64_t start = e->submitted_ns > p->end_ns ? e->submitted_ns : p->end_ns;
-  p->calls[slot] = (qn_step_trace_call){.number = p->count, .start_ns = start};
-  p->end_ns = start + sum;
-  p->count++;
+  if (take_times(s, e, 0))
+    qn_step_profiler_call(s, e);
 }
 
 void qn_step_profiler_collect_all(qn_step *s) {
@@ -134,7 +165,7 @@ qn_status qn_step_profile_print(qn_step *s, double peak_flops, double peak_bytes
   for (size_t i = 0; i < n; i++)
     print_row(&sorted[i], all, peak_flops, peak_bytes, out);
   qn_step_row sum = {
-      .label = "all", .calls = count ? rows[0].calls : 0, .ns_total = all, .flops = flops, .bytes = bytes};
+      .label = "all", .calls = s->profiler->count, .ns_total = all, .flops = flops, .bytes = bytes};
   for (size_t i = 0; i < n; i++)
     sum.ns_min += sorted[i].ns_min;
   print_row(&sum, all, peak_flops, peak_bytes, out);

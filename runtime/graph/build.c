@@ -155,10 +155,10 @@ static bool open_for(qn_graph *g, const char *op) {
 
 static bool check_operands(qn_graph *g, const char *op, const qn_val *operands, size_t count, qn_place place) {
   for (size_t i = 0; i < count; i++) {
-    const char *wrong = !qn_val_ok(operands[i])                    ? "is the null value"
-                        : operands[i].graph != g                   ? "belongs to another graph"
-                        : (size_t)operands[i].id > g->values.count ? "is no value of its graph"
-                                                                   : NULL;
+    const char *wrong = !qn_val_ok(operands[i])                                    ? "is the null value"
+                        : !qn_graph_sees(g, operands[i].graph)                     ? "belongs to another graph"
+                        : (size_t)operands[i].id > operands[i].graph->values.count ? "is no value of its graph"
+                                                                                   : NULL;
     if (wrong) {
       (void)qn_graph_fail(g, place, QN_INVALID, "%s: operand %zu %s", op, i, wrong);
       return false;
@@ -167,10 +167,68 @@ static bool check_operands(qn_graph *g, const char *op, const qn_val *operands, 
   return true;
 }
 
+/* The innermost graph among g and the operands' that are inside of it. */
+static qn_graph *innermost(qn_graph *g, const qn_val *operands, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (qn_val_ok(operands[i]) && operands[i].graph != g && !operands[i].graph->sealed &&
+        qn_graph_sees(operands[i].graph, g))
+      g = operands[i].graph;
+  return g;
+}
+
+static bool any_foreign(const qn_graph *g, const qn_val *operands, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (operands[i].graph != g)
+      return true;
+  return false;
+}
+
+/* Operands of graphs around g as g sees them; `own` has room. */
+static bool use_operands(qn_graph *g, const qn_val *operands, size_t count, qn_val *own) {
+  for (size_t i = 0; i < count; i++) {
+    own[i] = qn_graph_use(g, operands[i]);
+    if (!qn_val_ok(own[i]))
+      return false;
+  }
+  return true;
+}
+
+qn_val qn_graph_use(qn_graph *g, qn_val v) {
+  if (!qn_val_ok(v) || v.graph == g || !g)
+    return v;
+  qn_val outer = g->parent ? qn_graph_use(g->parent, v) : QN_NULL_VAL;
+  if (!g->parent)
+    return qn_graph_fail(g, (qn_place){0}, QN_INVALID, "%s: a value of another graph", g->name);
+  if (!qn_val_ok(outer))
+    return outer;
+  const qn_node *def = qn_graph_def(outer.graph, outer.id);
+  if (def->op == QN_OP_CONSTANT && ((const qn_attr_constant *)def->attr)->elements == 1)
+    return qn_graph_copy_node(g, outer.graph, def, NULL);
+  for (size_t i = 0; i < g->captured_count; i++)
+    if (qn_val_same(g->captured[i], outer))
+      return (qn_val){g, qn_graph_param_at(g, g->params.count - g->captured_count + i)};
+  if (g->captured_count == g->captured_capacity) {
+    size_t grown = g->captured_capacity ? 2 * g->captured_capacity : 8;
+    qn_val *moved = QN_NEW(&g->arena, qn_val, grown);
+    if (!moved)
+      return qn_graph_fail(g, (qn_place){0}, QN_OUT_OF_MEMORY, "%s: no memory", g->name);
+    if (g->captured_count)
+      memcpy(moved, g->captured, g->captured_count * sizeof *moved);
+    g->captured = moved;
+    g->captured_capacity = grown;
+  }
+  qn_val inner = qn_graph_param(g, *qn_val_type(outer), NULL);
+  if (qn_val_ok(inner))
+    g->captured[g->captured_count++] = outer;
+  return inner;
+}
+
 qn_val qn_graph_add_typed(qn_graph *g, qn_op op, const qn_val *operands, size_t count, const void *attr,
                           qn_graph *const *regions, size_t region_count, const qn_type *hint, qn_place place) {
   const qn_op_def *row = qn_op_get(op);
   const char *name = row ? row->name : "graph";
+  if (g)
+    g = innermost(g, operands, count);
   if (!open_for(g, name))
     return QN_NULL_VAL;
   if (!row)
@@ -182,6 +240,12 @@ qn_val qn_graph_add_typed(qn_graph *g, qn_op op, const qn_val *operands, size_t 
   for (size_t i = 0; i < region_count; i++)
     if (!regions[i] || !regions[i]->sealed || regions[i]->failed != QN_OK)
       return qn_graph_fail(g, place, QN_INVALID, "%s: region %zu is not a sealed graph", name, i);
+  if (any_foreign(g, operands, count)) {
+    qn_val *own = QN_NEW(&g->arena, qn_val, count);
+    if (!own || !use_operands(g, operands, count, own))
+      return own ? QN_NULL_VAL : qn_graph_fail(g, place, QN_OUT_OF_MEMORY, "%s: no memory", name);
+    operands = own;
+  }
 
   size_t room = qn_infer_room(count, regions, region_count);
   qn_type few[12];
@@ -241,6 +305,7 @@ qn_graph *qn_graph_common(const char *op, const qn_val *operands, size_t count, 
       (void)QN_ERR(QN_INVALID, "%s: the graph of its operands is sealed", op);
     return NULL;
   }
+  g = innermost(g, operands, count);
   if (g->failed != QN_OK || !check_operands(g, op, operands, count, place))
     return NULL;
   return g;
@@ -301,8 +366,8 @@ bool qn_graph_inline(qn_graph *g, const qn_graph *callee, const qn_val *args, si
   if (!map)
     return qn_val_ok(qn_graph_fail(g, at, QN_OUT_OF_MEMORY, "%s: no memory", callee->name));
   for (size_t i = 0; i < count; i++)
-    map[qn_graph_param_at(callee, i)] = args[i];
-  bool ok = inline_nodes(g, callee, map, map + callee->values.count + 1);
+    map[qn_graph_param_at(callee, i)] = qn_graph_use(g, args[i]);
+  bool ok = g->failed == QN_OK && inline_nodes(g, callee, map, map + callee->values.count + 1);
   for (size_t i = 0; ok && i < callee->result_count; i++)
     out_results[i] = map[qn_graph_result(callee, i)];
   free(map);

@@ -64,6 +64,10 @@ static const qn_field scatter_fields[] = {
     FIELD(qn_attr_scatter, unique_indices, BOOL, "unique_indices", .pretty = NULL),
 };
 
+static const qn_field while_fields[] = {
+    FIELD(qn_attr_while, trip_count, I64, "quern.trip_count", .optional = true, .absent = -1),
+};
+
 #define FIELDS(list) .fields = (list), .field_count = (int)(sizeof(list) / sizeof *(list))
 
 static const qn_form forms[] = {
@@ -91,6 +95,9 @@ static const qn_form forms[] = {
     {QN_OP_GATHER, FIELDS(gather_fields), .group = "dimension_numbers", .mnemonic = "gather", .generic = true},
     {QN_OP_SCATTER, FIELDS(scatter_fields), .group = "scatter_dimension_numbers", .mnemonic = "scatter",
      .generic = true, .combiner = true},
+    {QN_OP_WHILE, FIELDS(while_fields), .control = true, .print = qn_print_while_form, .parse = qn_parse_while_form},
+    {QN_OP_CASE, .generic = true, .control = true},
+    {QN_OP_IF, .generic = true, .control = true},
 };
 
 const qn_form *qn_form_get(qn_op op) {
@@ -124,4 +131,13 @@ void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size) {
       memcpy(out, in, sizes[f->kind]);
     }
   }
+}
+
+int qn_node_captures(const qn_node *n) {
+  const qn_form *form = qn_form_get(n->op);
+  if (n->region_count == 0 || (!form->combiner && !form->control))
+    return 0;
+  if (form->combiner)
+    return (int)qn_graph_param_count(n->regions[0]) - 2 * (int)qn_graph_result_count(n->regions[0]);
+  return n->operand_count - (n->op == QN_OP_WHILE ? n->result_count : 1);
 }

@@ -34,6 +34,8 @@ void qn_graph_release(qn_graph *g) {
     for (int r = 0; r < n->region_count; r++)
       qn_graph_release(n->regions[r]);
   }
+  for (size_t i = 0; i < g->held.count; i++)
+    qn_graph_release(*(qn_graph **)qn_table_slot(&g->held, i, sizeof(qn_graph *)));
   qn_arena_free(&g->arena);
   free(g);
 }

@@ -52,6 +52,11 @@ struct qn_graph {
   qn_table params;  /* qn_port */
   qn_table results; /* qn_port; paths may be set before values */
   size_t result_count;
+  struct qn_graph *parent; /* while a region is traced: the open graph around it, whose values it may use */
+  qn_val *captured;        /* of the parent, one for each trailing parameter; in the arena */
+  size_t captured_count, captured_capacity;
+  qn_table
+      held; /* qn_graph *: regions traced in this graph live as long as it, so that a value that leaks from one is told from a right one */
   qn_place place;              /* while has_place */
   const char *file, *file_own; /* last text place's file name and its copy in the arena */
   char fail_text[QN_FAIL_TEXT];
@@ -70,6 +75,11 @@ qn_status qn_type_check(const qn_type *t, const char *what);
 qn_status qn_infer_run(qn_op op, const qn_type *operands, size_t count, const void *attr, qn_graph *const *regions,
                        size_t region_count, const qn_type *hint, qn_type *out, size_t room, int *out_count);
 size_t qn_infer_room(size_t operands, qn_graph *const *regions, size_t region_count);
+/* Is `outer` the graph g, or one around it? */
+bool qn_graph_sees(const qn_graph *g, const qn_graph *outer);
+/* The same region with the captures `all` instead of `have` (its last parameters), all of which are among them. */
+qn_status qn_region_capture(const qn_graph *region, const qn_val *have, size_t have_count, const qn_val *all,
+                            size_t all_count, qn_graph **out_region);
 /* Reads a decimal number of a float dtype, rounded once. */
 void qn_element_parse(qn_dtype t, const char *text, void *out);
 /* Number of bytes of a constant's data. */

@@ -27,6 +27,7 @@ typedef struct optimizer {
   region_pair *regions;
   size_t region_count, region_capacity;
   int64_t budget;
+  bool *used; /* by value id of the round's graph: somebody reads it */
   bool changed, trace;
   qn_status st;
 } optimizer;
@@ -143,6 +144,14 @@ static bool step(qn_graph *to, const qn_graph *from, const qn_node *n, const qn_
     o->changed = true;
     return qn_graph_inline(to, n->regions[0], operands, (size_t)n->operand_count, out) || qn_graph_failed(to);
   }
+  if (qn_op_get(n->op)->kind == QN_KIND_CONTROL && !o->desc->no_simplify) {
+    const char *rule = qn_simplify_control(to, from, n, operands, o->used, out);
+    if (rule && n->result_count > 0)
+      log_rule(o, rule, (qn_val){(qn_graph *)from, n->first_result}, out[0]);
+    o->changed = o->changed || rule;
+    if (rule || qn_graph_failed(to))
+      return true;
+  }
   uint64_t hash = o->desc->no_cse ? 0 : key_of(from, n, operands);
   entry *e = o->desc->no_cse || n->result_count == 0 ? NULL : look_up(o, to, from, n, operands, hash);
   qn_val first;
@@ -163,6 +172,22 @@ static bool step(qn_graph *to, const qn_graph *from, const qn_node *n, const qn_
   return true;
 }
 
+/* Values that live nodes or the graph's results read, by id. */
+static bool *mark_used(const qn_graph *g) {
+  bool *used = calloc(qn_graph_value_count(g) + 1, sizeof *used);
+  for (size_t i = 0; used && i < qn_graph_result_count(g); i++)
+    used[qn_graph_result(g, i)] = true;
+  for (size_t i = qn_graph_node_count(g); used && i-- > 0;) {
+    const qn_node *n = qn_graph_node(g, i);
+    bool live = false;
+    for (int k = 0; k < n->result_count; k++)
+      live = live || used[n->first_result + (uint32_t)k];
+    for (int k = 0; live && k < n->operand_count; k++)
+      used[n->operands[k]] = true;
+  }
+  return used;
+}
+
 static qn_status run_round(optimizer *o, const qn_graph *g, qn_graph **out_graph) {
   size_t need = 16;
   while (need < 2 * qn_graph_node_count(g))
@@ -178,6 +203,10 @@ static qn_status run_round(optimizer *o, const qn_graph *g, qn_graph **out_graph
   }
   memset(o->table, 0, o->table_size * sizeof *o->table);
   o->changed = false;
+  free(o->used);
+  o->used = mark_used(g);
+  if (!o->used)
+    return QN_ERR(QN_OUT_OF_MEMORY, "optimize: no memory");
   QN_TRY(qn_graph_rebuild(g, step, o, out_graph));
   if (o->st != QN_OK) {
     qn_graph_release(*out_graph);
@@ -215,6 +244,7 @@ done:
     qn_graph_release(o.regions[i].to);
   }
   free(o.regions);
+  free(o.used);
   free(o.table);
   if (st != QN_OK)
     qn_graph_release(now);

@@ -192,6 +192,14 @@ bool qn_parse_region_add(qn_parser *p, qn_stmt *s, qn_bindings *scope, qn_graph 
     return false;
   }
   s->regions[s->region_count++] = region;
+  if (s->form && s->form->control) {
+    size_t at = s->region_count - 1;
+    if (!qn_parse_grow(p, (void **)&s->region_captures, &s->region_capture_capacity, at, sizeof *s->region_captures))
+      return false;
+    const qn_val *own = qn_arena_copy(&p->arena, scope->captured, scope->captured_count * sizeof *own);
+    s->region_captures[at] = (qn_captured){own, scope->captured_count};
+    return own != NULL || scope->captured_count == 0 || qn_parse_no_memory(p);
+  }
   if (scope->captured_count == 0)
     return true;
   if (s->region_count > 1 || !s->form || !s->form->combiner)
@@ -372,6 +380,8 @@ static bool add_operation(qn_parser *p, qn_stmt *s, const qn_val **out, int *out
   qn_graph *g = p->scope->graph;
   if (s->types_read &&
       !check_types(p, s, s->operand_types, s->operand_type_count, s->operands, s->operand_count, "operand"))
+    return false;
+  if (s->form && s->form->control && !qn_parse_unite_captures(p, s))
     return false;
   for (size_t i = 0; i < s->capture_count; i++) {
     if (!qn_parse_grow(p, (void **)&s->operands, &s->operand_capacity, s->operand_count, sizeof *s->operands))

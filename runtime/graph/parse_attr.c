@@ -406,8 +406,11 @@ bool qn_parse_fields(qn_parser *p, const qn_stmt *s, void *record) {
     return false;
   for (int i = 0; i < form->field_count; i++) {
     const qn_attr *a = find_field(form, &form->fields[i], s->attrs);
-    if (!a && form->fields[i].optional)
+    if (!a && form->fields[i].optional) {
+      if (form->fields[i].absent)
+        memcpy((char *)record + form->fields[i].offset, &form->fields[i].absent, sizeof(int64_t));
       continue;
+    }
     if (!a)
       return qn_parse_fail_at(p, s->at, "%s: attribute %s is missing", s->name, form->fields[i].name);
     if (!set_field(p, s, &form->fields[i], a, record))

@@ -9,11 +9,14 @@
 void qn_print_newline(qn_printer *p, int deeper) { qn_text_add(p->out, "\n%*s", p->scope->indent + deeper, ""); }
 
 static void print_name(qn_printer *p, qn_name name, bool whole) {
-  static const char *const prefixes[] = {
-      [QN_NAME_NUMBER] = "", [QN_NAME_ARG] = "arg", [QN_NAME_INT] = "c", [QN_NAME_FLOAT] = "cst"};
+  static const char *const prefixes[] = {[QN_NAME_NUMBER] = "",
+                                         [QN_NAME_ARG] = "arg",
+                                         [QN_NAME_INT] = "c",
+                                         [QN_NAME_FLOAT] = "cst",
+                                         [QN_NAME_ITER] = "iterArg"};
   qn_text_add(p->out, "%%%s", prefixes[name.kind]);
   if (name.number >= 0)
-    qn_text_add(p->out, "%s%d", name.kind == QN_NAME_INT || name.kind == QN_NAME_FLOAT ? "_" : "", name.number);
+    qn_text_add(p->out, "%s%d", name.kind >= QN_NAME_INT ? "_" : "", name.number);
   if (name.result >= 0 && !whole)
     qn_text_add(p->out, "#%d", name.result);
 }
@@ -61,13 +64,6 @@ static void print_symbol(qn_text *out, const char *name) {
     print_string(out, name, n);
 }
 
-/* Trailing operands that regions capture. */
-static int captures_of(const qn_node *n) {
-  if (n->region_count == 0 || !qn_form_get(n->op)->combiner)
-    return 0;
-  return (int)qn_graph_param_count(n->regions[0]) - 2 * (int)qn_graph_result_count(n->regions[0]);
-}
-
 static const qn_type *result_type(const qn_graph *g, const qn_node *n, int i) {
   return qn_graph_type(g, n->first_result + (uint32_t)i);
 }
@@ -80,7 +76,7 @@ static void print_type_list(qn_printer *p, const qn_graph *g, const uint32_t *id
 }
 
 void qn_print_types(qn_printer *p, const qn_graph *g, const qn_node *n, qn_form_types how) {
-  int operands = n->operand_count - captures_of(n);
+  int operands = n->operand_count - qn_node_captures(n);
   bool same = n->result_count == 1;
   for (int i = 0; same && i < operands; i++)
     same = qn_type_equal(qn_graph_type(g, n->operands[i]), result_type(g, n, 0));
@@ -113,12 +109,21 @@ static qn_name name_constant(qn_names *c, qn_dtype t) {
   return name;
 }
 
-static bool name_values(qn_scope *s, const qn_graph *g, const qn_name *captured, size_t args) {
+static qn_name name_iterate(qn_names *c) {
+  qn_name name = {QN_NAME_ITER, c->used_iter ? c->conflict++ : -1, -1};
+  c->used_iter = true;
+  return name;
+}
+
+/* `iterates`: the parameters that are not captured are a loop's carries. */
+static bool name_values(qn_scope *s, const qn_graph *g, const qn_name *captured, size_t args, bool iterates) {
   s->names = calloc(qn_graph_value_count(g) + 1, sizeof *s->names);
   if (!s->names)
     return false;
   for (size_t i = 0; i < qn_graph_param_count(g); i++)
-    s->names[qn_graph_param_at(g, i)] = i < args ? (qn_name){QN_NAME_ARG, s->counters.arg++, -1} : captured[i - args];
+    s->names[qn_graph_param_at(g, i)] = i >= args  ? captured[i - args]
+                                        : iterates ? name_iterate(&s->counters)
+                                                   : (qn_name){QN_NAME_ARG, s->counters.arg++, -1};
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
     if (n->op == QN_OP_CONSTANT)
@@ -135,13 +140,13 @@ static bool name_values(qn_scope *s, const qn_graph *g, const qn_name *captured,
 
 bool qn_print_region_open(qn_printer *p, qn_scope *scope, const qn_graph *region, const qn_node *n) {
   const qn_scope *outer = p->scope;
-  int captures = captures_of(n);
+  int captures = qn_node_captures(n);
   size_t args = qn_graph_param_count(region) - (size_t)captures;
   qn_name *captured = calloc((size_t)captures + 1, sizeof *captured);
   *scope = (qn_scope){.parent = outer, .counters = outer->counters, .indent = outer->indent + 2};
   for (int i = 0; captured && i < captures; i++)
     captured[i] = outer->names[n->operands[n->operand_count - captures + i]];
-  bool ok = captured && name_values(scope, region, captured, args);
+  bool ok = captured && name_values(scope, region, captured, args, n->op == QN_OP_WHILE);
   free(captured);
   if (ok)
     p->scope = scope;
@@ -242,7 +247,7 @@ static void print_regions(qn_printer *p, const qn_node *n) {
     qn_text_puts(p->out, r ? ", {" : "{");
     if (!qn_print_region_open(p, &scope, n->regions[r], n))
       return;
-    size_t args = qn_graph_param_count(n->regions[r]) - (size_t)captures_of(n);
+    size_t args = qn_graph_param_count(n->regions[r]) - (size_t)qn_node_captures(n);
     for (size_t i = 0; i < args; i++) {
       if (i == 0) {
         qn_print_newline(p, -2);
@@ -266,7 +271,7 @@ static void print_regions(qn_printer *p, const qn_node *n) {
 static void print_generic(qn_printer *p, const qn_graph *g, const qn_node *n, const char *prefix) {
   const qn_form *form = qn_form_get(n->op);
   qn_text_add(p->out, "\"%s%s\"(", prefix, qn_op_get(n->op)->name);
-  qn_print_operands(p, n, 0, n->operand_count - captures_of(n));
+  qn_print_operands(p, n, 0, n->operand_count - qn_node_captures(n));
   qn_text_puts(p->out, ")");
   if (form->field_count)
     print_properties(p, form, n->attr);
@@ -371,7 +376,7 @@ static void print_port(qn_printer *p, const qn_type *t, const char *key, const c
 
 static void print_function(qn_printer *p, const qn_graph *g, const char *visibility, const char *name) {
   qn_scope scope = {.indent = 4};
-  if (!name_values(&scope, g, NULL, qn_graph_param_count(g))) {
+  if (!name_values(&scope, g, NULL, qn_graph_param_count(g), false)) {
     p->out->failed = true;
     return;
   }

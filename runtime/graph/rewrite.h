@@ -75,6 +75,12 @@ const qn_type *qn_match_type(const qn_match *m);   /* the root's */
 qn_val qn_match_operand(const qn_match *m, int node, int operand);
 bool qn_value_is_exact(qn_val v); /* integer or bool */
 
+/* ---- control flow ---- */
+/* A simpler form of a while, case or if that is copied from `from`: the rule's name, `out` filled; NULL: it stays. used: by value id of
+ * `from`, whether anybody reads it. */
+const char *qn_simplify_control(qn_graph *to, const qn_graph *from, const qn_node *n, const qn_val *operands,
+                                const bool *used, qn_val *out);
+
 /* ---- constant folding ---- */
 /* Evaluates the node that made v if its operands are constants; the null value if that is not wise. *budget bounds the bytes
  * of new constants that are no splat. */

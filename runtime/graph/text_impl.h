@@ -15,7 +15,8 @@ typedef struct qn_field {
   size_t offset;
   const char *const *words; /* ENUM: spelling of each value, NULL-terminated; NULL or "" for one that is not printed */
   bool second;              /* the right-hand list of "key = [..] x [..]" */
-  bool optional;            /* may be absent, then zero */
+  bool optional;            /* may be absent, then `absent` */
+  int64_t absent;           /* integers */
 } qn_field;
 
 typedef enum qn_form_types {
@@ -38,6 +39,7 @@ typedef struct qn_form {
   const char *group, *mnemonic; /* optional fields sit in `group = #stablehlo.mnemonic<..>` in the generic form */
   bool generic;                 /* has no pretty form */
   bool combiner;                /* region 0 takes two scalars per result; what it takes more is captured */
+  bool control;                 /* regions use the values around them in the text; here all take the same captures */
   void (*print)(qn_printer *p, const qn_graph *g, const qn_node *n); /* everything behind "%0 = " */
   bool (*parse)(qn_parser *p, qn_stmt *s); /* everything behind the op's name, in the pretty form */
 } qn_form;
@@ -48,7 +50,7 @@ const qn_form *qn_form_get(qn_op op);
 void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size);
 
 /* ---- printer ---- */
-typedef enum qn_name_kind { QN_NAME_NUMBER, QN_NAME_ARG, QN_NAME_INT, QN_NAME_FLOAT } qn_name_kind;
+typedef enum qn_name_kind { QN_NAME_NUMBER, QN_NAME_ARG, QN_NAME_INT, QN_NAME_FLOAT, QN_NAME_ITER } qn_name_kind;
 typedef struct qn_name {
   qn_name_kind kind;
   int number; /* -1: no suffix */
@@ -56,7 +58,7 @@ typedef struct qn_name {
 } qn_name;
 typedef struct qn_names { /* counters of a scope; nested scopes go on from a copy */
   int number, arg, conflict;
-  bool used_int, used_float;
+  bool used_int, used_float, used_iter;
 } qn_names;
 typedef struct qn_scope {
   const struct qn_scope *parent;
@@ -85,6 +87,7 @@ void qn_print_slice_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_compare_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_reduce_form(qn_printer *p, const qn_graph *g, const qn_node *n);
+void qn_print_while_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 /* The one operation that a combiner consists of, applied to its two parameters in order; NONE if it is not so. */
 qn_op qn_region_single_op(const qn_graph *region);
 
@@ -173,6 +176,11 @@ struct qn_parser {
   char error[QN_FAIL_TEXT];
 };
 
+typedef struct qn_captured {
+  const qn_val *values;
+  size_t count;
+} qn_captured;
+
 struct qn_stmt { /* one operation being read */
   qn_place at;
   const char *name;
@@ -185,6 +193,8 @@ struct qn_stmt { /* one operation being read */
   size_t region_count, region_capacity;
   qn_val *captures;
   size_t capture_count;
+  qn_captured *region_captures; /* control: of each region */
+  size_t region_capture_capacity;
   qn_type *operand_types, *result_types;
   size_t operand_type_count, operand_type_capacity, result_type_count, result_type_capacity;
   bool types_read;
@@ -231,6 +241,9 @@ bool qn_parse_precision_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_constant_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_slice_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_reduce_form(qn_parser *p, qn_stmt *s);
+bool qn_parse_while_form(qn_parser *p, qn_stmt *s);
+/* Gives all regions of a control operation the captures of each: they become s->captures. */
+bool qn_parse_unite_captures(qn_parser *p, qn_stmt *s);
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif

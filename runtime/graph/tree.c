@@ -49,6 +49,8 @@ static bool reserve(qn_tree *t, size_t need) {
 void qn_tree_set_at(qn_place at, qn_tree *t, const char *path, qn_val v) {
   if (!t)
     return;
+  if (qn_val_ok(v) && v.graph != t->graph && qn_graph_sees(t->graph, v.graph))
+    v = qn_graph_use(t->graph, v);
   if (qn_val_ok(v) ? v.graph != t->graph : !qn_graph_failed(t->graph)) {
     (void)qn_graph_fail(t->graph, at, QN_INVALID, "tree: the value for '%s' %s", path,
                         qn_val_ok(v) ? "belongs to another graph" : "is the null value");

@@ -14,6 +14,9 @@ static const struct {
     {QN_OP_REDUCE, "tests/ops/test_structural"},
     {QN_OP_GATHER, "tests/ops/test_structural"},
     {QN_OP_SCATTER, "tests/ops/test_structural"},
+    {QN_OP_WHILE, "tests/ops/test_control"},
+    {QN_OP_CASE, "tests/ops/test_control"},
+    {QN_OP_IF, "tests/ops/test_control"},
     {QN_OP_CUSTOM_VJP, "tests/ops/test_structural"},
 };
 

@@ -5,6 +5,7 @@
 #ifndef QUERN_AUTODIFF_H
 #define QUERN_AUTODIFF_H
 
+#include "quern/control.h"
 #include "quern/graph.h"
 #include "quern/tree.h"
 
@@ -78,6 +79,13 @@ qn_value_grad qn_value_and_grad_at(qn_place at, qn_graph *g, qn_loss_fn fn, void
                                    size_t arg_count, const qn_grad_desc *desc);
 #define qn_value_and_grad(g, fn, user, args, arg_count, desc)                                                          \
   qn_value_and_grad_at(QN_HERE, g, fn, user, args, arg_count, desc)
+
+/* fn over lanes: operand i has them at in_axes[i] (QN_NO_LANES: shared by all), result i at out_axes[i] (NULL: 0). fn sees one lane and may use
+ * any value around it. Fills out with null values after a failure. */
+void qn_vmap_at(qn_place at, qn_graph *g, qn_body_fn fn, void *user, const qn_val *in, const int *in_axes, size_t count,
+                const int *out_axes, qn_val *out, size_t out_count);
+#define qn_vmap(g, fn, user, in, in_axes, count, out_axes, out, out_count)                                             \
+  qn_vmap_at(QN_HERE, g, fn, user, in, in_axes, count, out_axes, out, out_count)
 
 #ifdef __cplusplus
 }

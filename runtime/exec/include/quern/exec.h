@@ -2,7 +2,12 @@
  *
  * A plan is a fixed list of commands over slabs: slab 0 is the arena (temporaries and constants), then one slab per argument, then one for the
  * results that are not donated. A step is a plan loaded on a device: programs compiled, constants uploaded, everything warmed up. A call
- * records once per set of slabs and replays from then on: no allocation, no compilation, no descriptor update, no wait. */
+ * records once per set of slabs and replays from then on: no allocation, no compilation, no descriptor update, no wait.
+ *
+ * Commands may be in loops. A counted loop costs no more than its commands: it's recorded as often as it runs where that is short, else its body is, and
+ * submitted again and again. How often a loop with a flag runs only the device knows, so the host looks at the flag (a bool in a slab) now and
+ * then: a *host point*. Where the body is guarded (its commands do nothing when the flag is down) it looks after 1, 2, 4 ... iterations, else
+ * before each. A call of a step with host points returns when the last of them is behind it. */
 #ifndef QUERN_EXEC_H
 #define QUERN_EXEC_H
 
@@ -65,6 +70,8 @@ typedef struct qn_plan_cmd {
   uint32_t src, dst; /* copy, fill: slab indexes */
   uint64_t src_offset, dst_offset, size;
   uint32_t pattern;
+  int64_t trips; /* loop, up to its end command: how often; -1: while the bool at src, src_offset is set */
+  bool guarded;  /* loop with a flag: running its commands with the flag down changes nothing */
   const char *label; /* "dot_general+add+maximum (mnist_mlp.c:41)" */
   double flops;      /* of one run; estimates, for the profiler's roofline */
   uint64_t bytes;    /* read and written */
@@ -95,6 +102,7 @@ typedef struct qn_plan {
   size_t donation_count;
   uint64_t first_donated_write; /* index of the command that first writes a donated slab; cmd_count if none */
   qn_digest key;                /* of code and capabilities: the cache key of its binary */
+  uint64_t host_points;         /* loops whose flag the host looks at */
   uint64_t copies;              /* inserted copies (conversions, donations that could not be in place), for explain */
 } qn_plan;
 void qn_plan_free(qn_plan *p);                      /* releases code.owner too unless a step took it */
@@ -119,6 +127,9 @@ const qn_plan *qn_step_plan(const qn_step *s);
 qn_status qn_step_call(qn_step *s, qn_tensors *const *args, size_t arg_count, qn_tensors **out_result,
                        uint64_t *out_ticket);
 qn_status qn_step_wait(qn_step *s); /* for the newest call */
+/* Ends the call that is going on, or the next one, at its next host point with QN_CANCELLED: the way out of a loop that doesn't end. What the
+ * call may have begun to write in place is lost then. Any thread, also a signal's handler. A step without host points never notices. */
+void qn_step_interrupt(qn_step *s);
 
 typedef struct qn_step_row {
   const char *label;
@@ -127,7 +138,8 @@ typedef struct qn_step_row {
   double flops;   /* per call */
   uint64_t bytes; /* per call */
 } qn_step_row;
-/* One row per command of the plan, accumulated over calls; needs desc.profile. *out_rows is borrowed until the next call. */
+/* One row per command of the plan, accumulated over its runs; needs desc.profile. A step whose loops are not written out waits for each submission
+ * while it is profiled. *out_rows is borrowed until the next call. */
 qn_status qn_step_profile(qn_step *s, const qn_step_row **out_rows, size_t *out_count);
 /* Table: kernel, calls, device time, share, GFLOP/s, GB/s, share of the given peaks (0: unknown). */
 qn_status qn_step_profile_print(qn_step *s, double peak_flops, double peak_bytes, qn_text *out);
@@ -169,6 +181,7 @@ qn_status qn_ring_next(qn_ring *r, qn_tensors **out_tensors);
 
 typedef struct qn_step_stats {
   uint64_t calls, recordings_created, recordings_live, profiled_calls;
+  uint64_t host_points; /* how often the host has looked at a loop's flag */
   bool binary_cached; /* the program came from the cache */
 } qn_step_stats;
 void qn_step_get_stats(qn_step *s, qn_step_stats *out_stats);

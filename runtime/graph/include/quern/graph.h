@@ -148,6 +148,9 @@ typedef struct qn_attr_solve {
   bool left_side, lower, unit_diagonal;
   int32_t transpose_a; /* 0 no, 1 transpose, 2 adjoint */
 } qn_attr_solve;
+typedef struct qn_attr_while {
+  int64_t trip_count; /* how often the body runs; -1: not known. Found by optimisation, not part of the text */
+} qn_attr_while;
 typedef struct qn_attr_name {
   const char *target, *config;
 } qn_attr_name; /* custom_call, remat marks, named values */
@@ -192,6 +195,18 @@ qn_val qn_graph_fail(qn_graph *g, qn_place place, qn_status code, const char *fo
 bool qn_graph_failed(const qn_graph *g);
 /* The graph of the first operand that has one; fails that graph if another operand is of another graph or null. */
 qn_graph *qn_graph_common(const char *op, const qn_val *operands, size_t count, qn_place place);
+/* ---- regions traced in place: an open graph inside of another ---- */
+/* Builders may mix a region's values with those of the graphs around it: an operation on outer values alone is added outside, one on both
+ * inside, where outer values become trailing parameters (constants of one element are copied). NULL: `around` has failed. The region is
+ * borrowed: it lives as long as `around`. */
+qn_graph *qn_region_open(qn_graph *around, const char *name);
+/* Seals the region; NULL: `around` has failed. *out_captures: what it uses of `around`, in the order of its trailing parameters. They live as
+ * long as the region. */
+qn_graph *qn_region_seal(qn_graph *region, const qn_val *results, size_t count, const qn_val **out_captures,
+                         size_t *out_capture_count);
+/* v as a value of g: itself, or what stands for it in a region. The null value after a failure. */
+qn_val qn_graph_use(qn_graph *g, qn_val v);
+
 /* Copies a sealed graph's nodes into `g` with its parameters replaced by `args`; fills `out_results`. */
 bool qn_graph_inline(qn_graph *g, const qn_graph *callee, const qn_val *args, size_t count, qn_val *out_results);
 /* The same for one node: its operands replaced; regions are shared. Returns its first result. */
@@ -218,6 +233,21 @@ uint32_t qn_graph_param_at(const qn_graph *g, size_t index);
 const char *qn_graph_param_path(const qn_graph *g, size_t index);
 size_t qn_graph_result_count(const qn_graph *g);
 uint32_t qn_graph_result(const qn_graph *g, size_t index);
+/* Trailing operands of a node that its regions capture: the last parameters of each region. 0 for ops without such regions. */
+int qn_node_captures(const qn_node *n);
+
+/* ---- loops: nodes of QN_OP_WHILE in g ---- */
+typedef struct qn_counted {
+  int counter;                    /* the carry that counts */
+  bool has_start;                 /* it starts as a constant: `start` */
+  qn_compare_direction direction; /* the body runs while counter `direction` limit */
+  int64_t start, step, trips;     /* trips -1: not known before the program runs */
+} qn_counted;
+/* Does an integer counter, moved by a constant step, end the loop? out->trips is also set where the attribute alone tells it. */
+bool qn_while_counted(const qn_graph *g, const qn_node *n, qn_counted *out);
+int64_t qn_while_trips(const qn_graph *g, const qn_node *n); /* -1: not known */
+bool qn_while_invariant(const qn_node *n, int i);            /* operand i is the same in each iteration */
+int qn_while_param(const qn_graph *region, uint32_t v);      /* the number of parameter v; -1: none */
 /* Pointers to types, nodes and attributes stay valid while the graph lives, also while it grows. */
 const qn_type *qn_val_type(qn_val v); /* a static NONE-typed one for the null value */
 /* Text names of results ("loss", "layers/0/w"), for messages, plans and checkpoints; may be NULL. Set before sealing. */

@@ -137,7 +137,14 @@ qn_program *qn_program_retain(qn_program *p);
 void qn_program_release(qn_program *p);
 
 /* ---- recordings ---- */
-typedef enum qn_cmd_kind { QN_CMD_LAUNCH, QN_CMD_COPY, QN_CMD_FILL, QN_CMD_BARRIER } qn_cmd_kind;
+typedef enum qn_cmd_kind {
+  QN_CMD_LAUNCH,
+  QN_CMD_COPY,
+  QN_CMD_FILL,
+  QN_CMD_BARRIER,
+  QN_CMD_LOOP, /* in plans only (exec.h): recordings have no loops */
+  QN_CMD_LOOP_END
+} qn_cmd_kind;
 enum { QN_MAX_BINDINGS = 16 };
 typedef struct qn_cmd {
   qn_cmd_kind kind;
