@@ -63,6 +63,16 @@ static const qn_field scatter_fields[] = {
     FIELD(qn_attr_scatter, indices_are_sorted, BOOL, "indices_are_sorted", .pretty = NULL),
     FIELD(qn_attr_scatter, unique_indices, BOOL, "unique_indices", .pretty = NULL),
 };
+static const qn_field sort_fields[] = {
+    FIELD(qn_attr_sort, dimension, I64, "dimension", .pretty = NULL),
+    FIELD(qn_attr_sort, is_stable, BOOL, "is_stable", .pretty = NULL, .optional = true),
+};
+static const qn_field runs_fields[] = {
+    FIELD(qn_attr_runs, dimension, I64, "dimension", .pretty = NULL),
+    FIELD(qn_attr_runs, length, I64, "length", .pretty = NULL),
+    FIELD(qn_attr_runs, sorted, I64, "sorted", .pretty = NULL),
+};
+static const qn_field top_k_fields[] = {FIELD(qn_attr_top_k, k, I64, "k", .pretty = "k")};
 
 static const qn_field while_fields[] = {
     FIELD(qn_attr_while, trip_count, I64, "quern.trip_count", .optional = true, .absent = -1),
@@ -98,6 +108,10 @@ static const qn_form forms[] = {
     {QN_OP_WHILE, FIELDS(while_fields), .control = true, .print = qn_print_while_form, .parse = qn_parse_while_form},
     {QN_OP_CASE, .generic = true, .control = true},
     {QN_OP_IF, .generic = true, .control = true},
+    {QN_OP_SORT, FIELDS(sort_fields), .generic = true, .comparator = true},
+    {QN_OP_SORT_RUNS, FIELDS(runs_fields), .generic = true, .comparator = true},
+    {QN_OP_OPTIMIZATION_BARRIER, .types = QN_TYPES_EACH},
+    {QN_OP_TOP_K, FIELDS(top_k_fields), .print = qn_print_top_k_form},
 };
 
 const qn_form *qn_form_get(qn_op op) {
@@ -135,6 +149,8 @@ void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size) {
 
 int qn_node_captures(const qn_node *n) {
   const qn_form *form = qn_form_get(n->op);
+  if (n->region_count && form->comparator)
+    return 2 * n->operand_count - (int)qn_graph_param_count(n->regions[0]);
   if (n->region_count == 0 || (!form->combiner && !form->control))
     return 0;
   if (form->combiner)

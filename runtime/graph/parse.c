@@ -158,7 +158,13 @@ bool qn_parse_types(qn_parser *p, qn_stmt *s) {
   if (qn_parse_take(p, "->")) { /* chlo.erf %0 : T -> T */
     s->operand_types = t;
     s->operand_type_count = count;
-    return type_list(p, &s->result_types, &s->result_type_count, &s->result_type_capacity, false);
+    bool parens = qn_parse_take(p, "(");
+    return type_list(p, &s->result_types, &s->result_type_count, &s->result_type_capacity, parens);
+  }
+  if (s->form && s->form->types == QN_TYPES_EACH) {
+    s->operand_types = s->result_types = t;
+    s->operand_type_count = s->result_type_count = count;
+    return true;
   }
   size_t want = s->form && s->form->types == QN_TYPES_SELECT && count == 2 ? 2 : 1;
   if (count != want)
@@ -202,7 +208,7 @@ bool qn_parse_region_add(qn_parser *p, qn_stmt *s, qn_bindings *scope, qn_graph 
   }
   if (scope->captured_count == 0)
     return true;
-  if (s->region_count > 1 || !s->form || !s->form->combiner)
+  if (s->region_count > 1 || !s->form || (!s->form->combiner && !s->form->comparator))
     return qn_parse_fail_at(p, s->at, "%s: a region uses values of the block around it", s->name);
   s->captures = qn_arena_copy(&p->arena, scope->captured, scope->captured_count * sizeof *s->captures);
   s->capture_count = scope->captured_count;
@@ -519,12 +525,22 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
     return false;
   const qn_val *results = NULL;
   int count = 0;
-  bool is_call = strcmp(s->name, "call") == 0 || strcmp(s->name, "func.call") == 0;
+  bool is_call = strcmp(s->name, "call") == 0 || strcmp(s->name, "func.call") == 0, rewritten = false;
+  qn_val mapped;
   if (is_call) {
     if (!call(p, s, &results, &count))
       return false;
+  } else if (strcmp(s->name, "stablehlo.map") == 0) {
+    if (!qn_parse_map(p, s, generic, &mapped))
+      return false;
+    results = &mapped;
+    count = 1;
   } else {
-    if (strcmp(s->name, "stablehlo.custom_call") == 0) {
+    if (!qn_parse_rewritten(p, s, generic, &rewritten) && rewritten)
+      return false;
+    if (rewritten) {
+      /* read as another operation */
+    } else if (strcmp(s->name, "stablehlo.custom_call") == 0) {
       if (!qn_parse_custom_call(p, s, generic))
         return false;
     } else {

@@ -140,6 +140,12 @@ typedef struct qn_attr_sort {
   int64_t dimension;
   bool is_stable;
 } qn_attr_sort;
+typedef struct qn_attr_runs {
+  int64_t dimension, sorted, length; /* stretches of `length` elements are sorted, in which those of `sorted` are already */
+} qn_attr_runs;
+typedef struct qn_attr_top_k {
+  int64_t k;
+} qn_attr_top_k;
 typedef struct qn_attr_fft {
   qn_fft_type type;
   qn_dims length;

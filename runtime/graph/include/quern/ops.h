@@ -193,6 +193,23 @@ qn_val qn_scatter_at(qn_place at, qn_val x, qn_val indices, qn_val updates, cons
 qn_val qn_take_at(qn_place at, qn_val x, qn_val indices,
                   int64_t axis); /* rows along an axis (embedding); indices clamp */
 #define qn_take(x, indices, axis) qn_take_at(QN_HERE, x, indices, axis)
+/* One index per element: y[.., i, ..] = x[.., indices[.., i, ..], ..] along the axis; the other axes agree. Indices clamp. */
+qn_val qn_take_along_at(qn_place at, qn_val x, qn_val indices, int64_t axis);
+#define qn_take_along(x, indices, axis) qn_take_along_at(QN_HERE, x, indices, axis)
+/* Reorders arrays of one shape along an axis. Comparator region: scalars (a0, b0, a1, b1, ..) -> does a come before b? Equal elements keep
+ * their order. `out` gets `count` results. */
+void qn_sort_at(qn_place at, const qn_val *x, size_t count, int64_t axis, qn_graph *comparator, qn_val *out);
+#define qn_sort(x, count, axis, comparator, out) qn_sort_at(QN_HERE, x, count, axis, comparator, out)
+/* The first `keys` arrays decide, one after another; -0 equals +0, NaN comes last (first when descending). */
+void qn_sort_keys_at(qn_place at, const qn_val *x, size_t count, size_t keys, int64_t axis, bool descending,
+                     qn_val *out);
+#define qn_sort_keys(x, count, keys, axis, descending, out)                                                            \
+  qn_sort_keys_at(QN_HERE, x, count, keys, axis, descending, out)
+qn_val qn_argsort_at(qn_place at, qn_val x, int64_t axis, bool descending); /* i32 */
+#define qn_argsort(x, axis, descending) qn_argsort_at(QN_HERE, x, axis, descending)
+/* The k largest of every row, falling, and their places (i32); the lower place first among equals, NaN above all. */
+void qn_top_k_at(qn_place at, qn_val x, int64_t k, qn_val *values, qn_val *places);
+#define qn_top_k(x, k, values, places) qn_top_k_at(QN_HERE, x, k, values, places)
 qn_val qn_one_hot_at(qn_place at, qn_val indices, int64_t classes, qn_dtype dtype); /* new last axis */
 #define qn_one_hot(indices, classes, dtype) qn_one_hot_at(QN_HERE, indices, classes, dtype)
 
@@ -207,6 +224,10 @@ qn_val qn_log_softmax_at(qn_place at, qn_val x, int64_t axis);
 #define qn_log_softmax(x, axis) qn_log_softmax_at(QN_HERE, x, axis)
 qn_val qn_softmax_at(qn_place at, qn_val x, int64_t axis);
 #define qn_softmax(x, axis) qn_softmax_at(QN_HERE, x, axis)
+
+/* The same values, which the optimiser keeps apart from what they were computed from. `out` gets `count` results. */
+void qn_optimization_barrier_at(qn_place at, const qn_val *x, size_t count, qn_val *out);
+#define qn_optimization_barrier(x, count, out) qn_optimization_barrier_at(QN_HERE, x, count, out)
 
 /* A function with a derivative of the user's own. All three are sealed and retained by the node. With operands a.., results y..:
  * primal (a..) -> y..;  forward (a..) -> y.., residuals..;  backward (residuals.., cotangents of y..) -> cotangents of a... */
