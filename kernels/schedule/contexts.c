@@ -67,7 +67,7 @@ qn_status qn_schedule_contexts(const qn_graph *g, bool *out_needed) {
       for (uint32_t k = 0; k < all[n->first_result + (uint32_t)j].count && k < CONTEXT_LIMIT; k++)
         add_context(&own, all[n->first_result + (uint32_t)j].id[k]);
     qn_op_kind kind = qn_op_get(n->op)->kind;
-    bool stored = kind == QN_KIND_REDUCE || kind == QN_KIND_CONTRACT || n->op == QN_OP_SCATTER;
+    bool stored = kind == QN_KIND_REDUCE || kind == QN_KIND_CONTRACT || kind == QN_KIND_MATRIX || n->op == QN_OP_SCATTER;
     if (own.count > CONTEXT_LIMIT && cost[n->first_result] >= CHEAP_TO_REPEAT)
       out_needed[n->first_result] = stored = true;
     if (stored) { /* computed once, at an index of its own */

@@ -102,7 +102,7 @@ static bool set_levels(qn_schedule *s, const order *o) {
 /* May `result` overwrite parameter `param`? If so, every other reader of it is ordered before the writer. */
 static bool order_in_place(const qn_schedule *s, order *o, uint32_t result, uint32_t param, bool *seen) {
   int writer = s->values[result].part;
-  if (writer < 0 || s->parts[writer].kind == PART_SCATTER)
+  if (writer < 0 || s->parts[writer].kind == PART_SCATTER || s->parts[writer].kind == PART_MATRIX)
     return false;
   for (size_t i = 0; i < s->part_count; i++)
     for (size_t j = 0; j < s->parts[i].input_count; j++) {

@@ -12,7 +12,7 @@ static void print_values(const qn_schedule *s, const char *what, const uint32_t 
 }
 
 void qn_schedule_print(const qn_schedule *s, qn_text *out) {
-  static const char *const kinds[] = {"map", "row", "contract", "scatter"};
+  static const char *const kinds[] = {"map", "row", "contract", "scatter", "matrix"};
   qn_arena scratch = {0};
   for (int level = 0; level < s->level_count; level++)
     for (size_t i = 0; i < s->part_count; i++) {

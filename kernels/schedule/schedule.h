@@ -14,7 +14,7 @@
 /* Outputs of one part: all of an element's are computed before the first is stored, so that updates in place are safe. */
 enum { PART_OUTPUTS = 48, PART_OUTPUTS_ROOM = 64 };
 
-typedef enum part_kind { PART_MAP, PART_ROW, PART_CONTRACT, PART_SCATTER } part_kind;
+typedef enum part_kind { PART_MAP, PART_ROW, PART_CONTRACT, PART_SCATTER, PART_MATRIX } part_kind;
 typedef enum part_space { SPACE_NONE, SPACE_P, SPACE_PR } part_space;
 
 typedef struct sched_input {
@@ -147,6 +147,7 @@ void qn_emit_overrides_drop(qn_emit *e, size_t count); /* keeps the first `count
 size_t qn_emit_memo_mark(qn_emit *e);                  /* scopes of the memo follow loops and branches */
 void qn_emit_memo_drop(qn_emit *e, size_t mark);
 void qn_emit_store(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval val, qn_sval mask);
+uint32_t qn_emit_buffer(qn_emit *e, uint32_t value, bool write); /* a value's memory as a buffer of the kernel */
 qn_sval qn_emit_reload(qn_emit *e, uint32_t value, const qn_ix *idx); /* of an output that this kernel writes */
 qn_sval qn_emit_and(qn_emit *e, qn_sval a, qn_sval b);                /* of masks; none means true */
 qn_sval qn_emit_lane_mask(qn_emit *e, qn_sval base, int64_t limit);   /* base + lane < limit */
@@ -169,10 +170,12 @@ emit_slots qn_map_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_row_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_contract_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_scatter_slots(const qn_schedule *s, const sched_part *p);
+emit_slots qn_matrix_slots(const qn_schedule *s, const sched_part *p);
 void qn_emit_map(qn_emit *e);
 void qn_emit_row(qn_emit *e);
 void qn_emit_contract(qn_emit *e);
 void qn_emit_scatter(qn_emit *e);
+void qn_emit_matrix(qn_emit *e);
 uint32_t qn_part_groups(const qn_schedule *s, const sched_part *p);
 void qn_emit_part(qn_emit *e);
 

@@ -63,6 +63,14 @@ static const qn_field scatter_fields[] = {
     FIELD(qn_attr_scatter, indices_are_sorted, BOOL, "indices_are_sorted", .pretty = NULL),
     FIELD(qn_attr_scatter, unique_indices, BOOL, "unique_indices", .pretty = NULL),
 };
+static const char *const transposes[] = {"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT", NULL};
+static const qn_field cholesky_fields[] = {FIELD(qn_attr_triangle, lower, BOOL, "lower", .pretty = "lower")};
+static const qn_field solve_fields[] = {
+    FIELD(qn_attr_solve, left_side, BOOL, "left_side", .pretty = NULL),
+    FIELD(qn_attr_solve, lower, BOOL, "lower", .pretty = NULL),
+    FIELD(qn_attr_solve, transpose_a, ENUM, "transpose_a", .mnemonic = "transpose", .words = transposes),
+    FIELD(qn_attr_solve, unit_diagonal, BOOL, "unit_diagonal", .pretty = NULL),
+};
 
 #define FIELDS(list) .fields = (list), .field_count = (int)(sizeof(list) / sizeof *(list))
 
@@ -91,6 +99,8 @@ static const qn_form forms[] = {
     {QN_OP_GATHER, FIELDS(gather_fields), .group = "dimension_numbers", .mnemonic = "gather", .generic = true},
     {QN_OP_SCATTER, FIELDS(scatter_fields), .group = "scatter_dimension_numbers", .mnemonic = "scatter",
      .generic = true, .combiner = true},
+    {QN_OP_CHOLESKY, FIELDS(cholesky_fields)},
+    {QN_OP_TRIANGULAR_SOLVE, FIELDS(solve_fields), .generic = true},
 };
 
 const qn_form *qn_form_get(qn_op op) {

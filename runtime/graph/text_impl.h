@@ -13,6 +13,7 @@ typedef struct qn_field {
   const char *pretty; /* key in the pretty form: "dims" in "dims = [0, 1]"; NULL: not there, or by position */
   qn_field_kind kind;
   size_t offset;
+  const char *mnemonic;     /* ENUM: of the attribute, where it isn't the field's name: #stablehlo<transpose ADJOINT> */
   const char *const *words; /* ENUM: spelling of each value, NULL-terminated; NULL or "" for one that is not printed */
   bool second;              /* the right-hand list of "key = [..] x [..]" */
   bool optional;            /* may be absent, then zero */
