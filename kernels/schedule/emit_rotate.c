@@ -83,8 +83,9 @@ void qn_emit_householder(qn_emit *e, const qn_node *n, qn_sval slot) {
 
 /* ---- rotations ---- */
 
+/* Rutishauser's form, in which what is small stays exact: x -= s (y + h x), y += s (x - h y), h = s / (1 + c). */
 typedef struct rotation {
-  qn_sval c, s;
+  qn_sval t, s, h; /* tangent, sine, tangent of half the angle */
 } rotation;
 
 /* The smaller of the two angles that make [p r; r q] diagonal: tan = sign(z) / (|z| + sqrt(z^2 + 1)) with z = (q - p) / 2r. */
@@ -94,7 +95,8 @@ static rotation rotation_of(qn_emit *e, qn_sval p, qn_sval q, qn_sval r, qn_dtyp
   qn_sval tan = qs_div(k, one, qs_add(k, qs_abs(k, z), qs_sqrt(k, qs_fma(k, z, z, one))));
   tan = qs_select(k, qs_lt(k, z, qs_const(k, t, 0)), qs_neg(k, tan), tan);
   qn_sval c = qs_div(k, one, qs_sqrt(k, qs_fma(k, tan, tan, one)));
-  return (rotation){c, qs_mul(k, tan, c)};
+  qn_sval s = qs_mul(k, tan, c);
+  return (rotation){tan, s, qs_div(k, s, qs_add(k, one, c))};
 }
 
 /* Columns p and q of `m` turned. */
@@ -102,8 +104,8 @@ static void turn(qn_emit *e, const matrix *m, qn_sval p, qn_sval q, rotation r) 
   qn_sink *k = e->k;
   qn_sval i = qn_matrix_loop(e, qn_matrix_i(e, 0), qn_matrix_i(e, m->rows));
   qn_sval x = qn_matrix_get(e, m, i, p), y = qn_matrix_get(e, m, i, q);
-  qn_matrix_put(e, m, i, p, qs_sub(k, qs_mul(k, r.c, x), qs_mul(k, r.s, y)));
-  qn_matrix_put(e, m, i, q, qs_fma(k, r.s, x, qs_mul(k, r.c, y)));
+  qn_matrix_put(e, m, i, p, qs_fma(k, qs_neg(k, r.s), qs_fma(k, r.h, x, y), x));
+  qn_matrix_put(e, m, i, q, qs_fma(k, r.s, qs_fma(k, qs_neg(k, r.h), y, x), y));
   qn_kb_close(e->b);
 }
 
@@ -208,10 +210,13 @@ void qn_emit_jacobi(qn_emit *e, const qn_node *n, qn_sval slot) {
   qn_sval r = qn_matrix_get(e, &d, s.p, s.q);
   qn_kb_if(e->b, qs_gt(k, qs_abs(k, r), least));
   qn_kb_set(e->b, s.turned, qn_matrix_i(e, 1));
-  rotation by = rotation_of(e, qn_matrix_get(e, &d, s.p, s.p), qn_matrix_get(e, &d, s.q, s.q), r, t);
+  qn_sval dp = qn_matrix_get(e, &d, s.p, s.p), dq = qn_matrix_get(e, &d, s.q, s.q);
+  rotation by = rotation_of(e, dp, dq, r, t);
   turn(e, &d, s.p, s.q, by);
   turn(e, &rows, s.p, s.q, by);
   turn(e, &v, s.p, s.q, by);
+  qn_matrix_put(e, &d, s.p, s.p, qs_fma(k, qs_neg(k, by.t), r, dp));
+  qn_matrix_put(e, &d, s.q, s.q, qs_fma(k, by.t, r, dq));
   qn_matrix_put(e, &d, s.p, s.q, none);
   qn_matrix_put(e, &d, s.q, s.p, none);
   qn_kb_close(e->b);
