@@ -110,7 +110,8 @@ static void pivot(qn_emit *e, const matrix *m, const matrix *pivots, const matri
 
 static void count_up(qn_emit *e, const matrix *order) {
   qn_sval i = qn_matrix_loop(e, qn_matrix_i(e, 0), qn_matrix_i(e, order->rows));
-  qn_matrix_put(e, order, i, qn_matrix_i(e, 0), i);
+  qn_dtype t = e->b->kernel->buffers[order->buffer].dtype;
+  qn_matrix_put(e, order, i, qn_matrix_i(e, 0), qs_convert(e->k, t, i));
   qn_kb_close(e->b);
 }
 
@@ -143,7 +144,8 @@ void qn_emit_permutation(qn_emit *e, const qn_node *n, qn_sval slot) {
   qn_sval zero = qn_matrix_i(e, 0);
   count_up(e, &order);
   qn_sval j = qn_matrix_loop(e, zero, qn_matrix_i(e, pivots.rows));
-  qn_sval p = qn_matrix_get(e, &pivots, j, zero); /* what lies outside is left alone */
+  /* What lies outside is left alone. */
+  qn_sval p = qn_expand_convert(e->k, QN_I32, qn_matrix_get(e, &pivots, j, zero));
   qn_sval inside = qs_and(e->k, qs_ge(e->k, p, zero), qs_lt(e->k, p, qn_matrix_i(e, order.rows)));
   qn_kb_if(e->b, inside);
   exchange(e, &order, j, zero, p, zero);

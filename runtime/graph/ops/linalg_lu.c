@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../oracle.h"
 #include "infer.h"
 #include "linalg_matrix.h"
 #include "move_shape.h"
@@ -184,15 +185,16 @@ qn_lu qn_lu_at(qn_place at, qn_val a) {
 static qn_status permutation_infer(qn_infer *c) {
   QN_TRY(qn_check_count(c, 1, 0));
   const qn_type *p = &c->operands[0], *y = &c->hint;
-  if (p->dtype != QN_I32 || p->rank < 1)
-    return QN_ERR(QN_INVALID, "%s: operand 0 is %s, expected i32 with one axis at least", c->name, qn_type_str(p));
+  QN_TRY(qn_infer_dtype(c, 0, QN_D_SIGNED));
+  if (p->rank < 1)
+    return QN_ERR(QN_INVALID, "%s: operand 0 is %s, expected one axis at least", c->name, qn_type_str(p));
   if (y->dtype == QN_DTYPE_NONE)
     return QN_ERR(QN_INVALID, "%s: the result's type is not given", c->name);
-  bool fits = y->dtype == QN_I32 && y->rank == p->rank && y->dims[y->rank - 1] >= p->dims[p->rank - 1];
+  bool fits = y->dtype == p->dtype && y->rank == p->rank && y->dims[y->rank - 1] >= p->dims[p->rank - 1];
   for (int i = 0; fits && i < p->rank - 1; i++)
     fits = y->dims[i] == p->dims[i];
   if (!fits)
-    return QN_ERR(QN_INVALID, "%s: the result is %s, expected i32 with the batch axes of %s and at least as many rows",
+    return QN_ERR(QN_INVALID, "%s: the result is %s, expected the dtype and batch axes of operand 0, %s, and no fewer rows",
                   c->name, qn_type_str(y), qn_type_str(p));
   c->out_types[0] = *y;
   return QN_OK;
@@ -201,19 +203,23 @@ static qn_status permutation_infer(qn_infer *c) {
 static qn_status permutation_eval(const qn_ref_call *c) {
   const qn_type *p = c->in_types[0], *y = c->out_types[0];
   int64_t k = p->dims[p->rank - 1], n = y->dims[y->rank - 1], count = n ? qn_type_elements(y) / n : 0;
+  int64_t *order = malloc(((size_t)n + 1) * sizeof *order);
+  if (!order)
+    return QN_ERR(QN_OUT_OF_MEMORY, "quern.pivots_to_permutation: out of memory");
   for (int64_t b = 0; b < count; b++) {
-    int32_t *order = (int32_t *)c->out[0] + b * n;
-    const int32_t *pivots = (const int32_t *)c->in[0] + b * k;
     for (int64_t i = 0; i < n; i++)
-      order[i] = (int32_t)i;
+      order[i] = i;
     for (int64_t i = 0; i < k; i++) {
-      if (pivots[i] < 0 || pivots[i] >= n)
+      int64_t pivot = qn_load_index(c->in[0], p->dtype, b * k + i);
+      if (pivot < 0 || pivot >= n)
         continue;
-      int32_t x = order[i];
-      order[i] = order[pivots[i]];
-      order[pivots[i]] = x;
+      int64_t x = order[i];
+      order[i] = order[pivot];
+      order[pivot] = x;
     }
+    qn_oracle_store_i(y->dtype, c->out[0], b * n, n, order);
   }
+  free(order);
   return QN_OK;
 }
 
