@@ -30,6 +30,7 @@ typedef enum qn_form_types {
 typedef struct qn_printer qn_printer;
 typedef struct qn_parser qn_parser;
 typedef struct qn_stmt qn_stmt;
+typedef struct qn_call_target qn_call_target;
 
 typedef struct qn_form {
   qn_op op;
@@ -191,6 +192,7 @@ struct qn_stmt { /* one operation being read */
   bool types_read;
   qn_attr_constant constant;
   bool is_constant;
+  const qn_call_target *target; /* a custom call by somebody else's name; then `op` is NONE */
 };
 
 bool qn_parse_fail(qn_parser *p, const char *format, ...) QN_PRINTF(2, 3); /* at the current token; always false */
@@ -232,6 +234,9 @@ bool qn_parse_precision_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_constant_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_slice_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_reduce_form(qn_parser *p, qn_stmt *s);
+/* Somebody else's custom calls by name; NULL if it is none. The call is read, its results are added to the graph. */
+const qn_call_target *qn_parse_call_target(const char *name);
+bool qn_parse_foreign_call(qn_parser *p, qn_stmt *s, qn_val **out, int *out_count);
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif
