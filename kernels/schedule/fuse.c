@@ -535,6 +535,26 @@ static qn_status add_commits(qn_schedule *s) {
   return QN_OK;
 }
 
+/* Factorisations and triangular solves: whole matrices in, whole matrices out, all in memory. */
+static qn_status open_matrix(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  for (int i = 0; i < n->operand_count; i++)
+    QN_TRY(materialise(s, n->operands[i]));
+  if (!new_part(s, PART_MATRIX, type_of(s, n->first_result), index))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  int part = (int)s->part_count - 1;
+  QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
+  sched_part *p = &s->parts[part];
+  for (int i = 0; i < n->result_count; i++) {
+    uint32_t v = n->first_result + (uint32_t)i, uses = s->values[v].uses;
+    s->values[v] = (sched_value){.material = true, .part = part, .align = -1, .dep = part, .uses = uses};
+    s->values[v].sources = UINT64_C(1) << (v % 64);
+    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
+  }
+  return QN_OK;
+}
+
 /* ---- the walk ---- */
 
 /* What computing `v` from memory takes, each value counted once, as far as `most`. */
@@ -609,7 +629,7 @@ bool qn_op_opens_part(qn_op op) {
   for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
     if (openers[i].op == op)
       return true;
-  return false;
+  return qn_op_get(op)->kind == QN_KIND_MATRIX;
 }
 
 static qn_status place_node(qn_schedule *s, uint32_t index) {
@@ -627,6 +647,8 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
     if (openers[i].op == n->op)
       return openers[i].open(s, index);
   qn_op_kind kind = qn_op_get(n->op)->kind;
+  if (kind == QN_KIND_MATRIX)
+    return open_matrix(s, index);
   if (kind == QN_KIND_ELEMENTWISE || kind == QN_KIND_MOVE || kind == QN_KIND_INDEX || kind == QN_KIND_SOURCE)
     return place_lazy(s, n);
   return QN_ERR(QN_UNSUPPORTED, "%s: no schedule for this operation on %s (%s:%d)", qn_op_get(n->op)->name, s->caps->id,

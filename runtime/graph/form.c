@@ -77,6 +77,14 @@ static const qn_field top_k_fields[] = {FIELD(qn_attr_top_k, k, I64, "k", .prett
 static const qn_field while_fields[] = {
     FIELD(qn_attr_while, trip_count, I64, "quern.trip_count", .optional = true, .absent = -1),
 };
+static const char *const transposes[] = {"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT", NULL};
+static const qn_field cholesky_fields[] = {FIELD(qn_attr_triangle, lower, BOOL, "lower", .pretty = "lower")};
+static const qn_field solve_fields[] = {
+    FIELD(qn_attr_solve, left_side, BOOL, "left_side", .pretty = NULL),
+    FIELD(qn_attr_solve, lower, BOOL, "lower", .pretty = NULL),
+    FIELD(qn_attr_solve, transpose_a, ENUM, "transpose_a", .mnemonic = "transpose", .words = transposes),
+    FIELD(qn_attr_solve, unit_diagonal, BOOL, "unit_diagonal", .pretty = NULL),
+};
 
 #define FIELDS(list) .fields = (list), .field_count = (int)(sizeof(list) / sizeof *(list))
 
@@ -112,6 +120,8 @@ static const qn_form forms[] = {
     {QN_OP_SORT_RUNS, FIELDS(runs_fields), .generic = true, .comparator = true},
     {QN_OP_OPTIMIZATION_BARRIER, .types = QN_TYPES_EACH},
     {QN_OP_TOP_K, FIELDS(top_k_fields), .print = qn_print_top_k_form},
+    {QN_OP_CHOLESKY, FIELDS(cholesky_fields)},
+    {QN_OP_TRIANGULAR_SOLVE, FIELDS(solve_fields), .generic = true},
 };
 
 const qn_form *qn_form_get(qn_op op) {

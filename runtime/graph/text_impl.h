@@ -13,6 +13,7 @@ typedef struct qn_field {
   const char *pretty; /* key in the pretty form: "dims" in "dims = [0, 1]"; NULL: not there, or by position */
   qn_field_kind kind;
   size_t offset;
+  const char *mnemonic;     /* ENUM: of the attribute, where it isn't the field's name: #stablehlo<transpose ADJOINT> */
   const char *const *words; /* ENUM: spelling of each value, NULL-terminated; NULL or "" for one that is not printed */
   bool second;              /* the right-hand list of "key = [..] x [..]" */
   bool optional;            /* may be absent, then `absent` */
@@ -31,6 +32,7 @@ typedef enum qn_form_types {
 typedef struct qn_printer qn_printer;
 typedef struct qn_parser qn_parser;
 typedef struct qn_stmt qn_stmt;
+typedef struct qn_call_target qn_call_target;
 
 typedef struct qn_form {
   qn_op op;
@@ -212,6 +214,7 @@ struct qn_stmt { /* one operation being read */
   bool types_read;
   qn_attr_constant constant;
   bool is_constant;
+  const qn_call_target *target; /* a custom call by somebody else's name; then `op` is NONE */
 };
 
 bool qn_parse_fail(qn_parser *p, const char *format, ...) QN_PRINTF(2, 3); /* at the current token; always false */
@@ -260,6 +263,9 @@ bool qn_parse_unite_captures(qn_parser *p, qn_stmt *s);
 bool qn_parse_rewritten(qn_parser *p, qn_stmt *s, bool generic, bool *out_known);
 bool qn_parse_map(qn_parser *p, qn_stmt *s, bool generic, qn_val *out);
 bool qn_parse_top_k_call(qn_parser *p, qn_stmt *s);
+/* Somebody else's custom calls by name; NULL if it is none. The call is read, its results are added to the graph. */
+const qn_call_target *qn_parse_call_target(const char *name);
+bool qn_parse_foreign_call(qn_parser *p, qn_stmt *s, qn_val **out, int *out_count);
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif
