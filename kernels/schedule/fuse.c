@@ -4,8 +4,12 @@
  * needs it in memory: a result, an operand of a contraction that isn't cheap to recompute, a value that another part reads. A lazy value that is
  * aligned with the highest part it depends on is then stored by that part, as its epilogue; any other gets a map part. Because a value only ever
  * joins the highest part it depends on, parts stay numbered in dependency order and no cycle can arise. */
+<<<<<<< HEAD
 #include "lower.h"
 #include "schedule.h"
+=======
+#include "contract.h"
+>>>>>>> f632804 (The contraction part takes convolutions: index maps in place of axis lists)
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,39 +301,34 @@ static bool contiguous_along(const qn_schedule *s, uint32_t v, int64_t axis) {
   for (;;) {
     const qn_type *t = type_of(s, v);
     const qn_node *n = qn_graph_def(s->g, v);
-    if (s->values[v].material || n->op != QN_OP_TRANSPOSE)
+    bool keeps_axes = n->op == QN_OP_REVERSE || n->op == QN_OP_SLICE;
+    if (s->values[v].material || (n->op != QN_OP_TRANSPOSE && !keeps_axes))
       return axis == t->rank - 1 || t->dims[axis] == 1;
-    axis = ((const qn_attr_dims *)n->attr)->dims.d[axis];
+    if (n->op == QN_OP_REVERSE && qn_dims_has(&((const qn_attr_dims *)n->attr)->dims, axis))
+      return t->dims[axis] == 1;
+    axis = keeps_axes ? axis : ((const qn_attr_dims *)n->attr)->dims.d[axis];
     v = n->operands[0];
   }
 }
 
-static bool cheap_operand(const qn_schedule *s, uint32_t v) { return s->values[v].cost <= CHEAP_COST; }
-
-static int64_t last_free_axis(const qn_type *t, const qn_dims *batch, const qn_dims *contract) {
-  for (int64_t i = t->rank - 1; i >= 0; i--) {
-    bool used = false;
-    for (int j = 0; j < batch->n; j++)
-      used |= batch->d[j] == i;
-    for (int j = 0; j < contract->n; j++)
-      used |= contract->d[j] == i;
-    if (!used)
-      return i;
-  }
-  return -1;
+/* A window's elements are read once for every tap and every tile of columns: only movements are made again each time. */
+static bool stays_lazy(const qn_schedule *s, const qn_node *n, int operand, bool many_rows) {
+  uint32_t v = n->operands[operand];
+  if (n->op == QN_OP_CONVOLUTION && (operand == 0 || many_rows))
+    return s->values[v].cost == 0;
+  return s->values[v].cost <= CHEAP_COST;
 }
 
 static qn_status open_contract(qn_schedule *s, uint32_t index) {
   const qn_node *n = qn_graph_node(s->g, index);
-  const qn_attr_dot *a = n->attr;
   uint32_t result = n->first_result;
   const qn_type *out = type_of(s, result);
-  int64_t lane_axis = last_free_axis(type_of(s, n->operands[1]), &a->rhs_batch, &a->rhs_contract);
+  int64_t lane_axis = qn_contraction_lane_axis(s->g, n);
   bool many_rows = lane_axis >= 0 && qn_type_elements(out) > 8 * type_of(s, n->operands[1])->dims[lane_axis];
   for (int i = 0; i < 2; i++) {
     uint32_t v = n->operands[i];
     bool strided = i == 1 && many_rows && !contiguous_along(s, v, lane_axis);
-    if (!s->values[v].material && (s->no_fusion || strided || !cheap_operand(s, v)))
+    if (!s->values[v].material && (s->no_fusion || strided || !stays_lazy(s, n, i, many_rows)))
       QN_TRY(materialise(s, v));
     QN_TRY(settle(s, v, -1, ++s->walks));
   }
@@ -577,7 +576,7 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
     sv->sources = sv->material ? UINT64_C(1) << (n->first_result % 64) : 0;
     return QN_OK;
   }
-  if (n->op == QN_OP_DOT_GENERAL)
+  if (qn_is_contraction(n->op))
     return open_contract(s, index);
   if (n->op == QN_OP_REDUCE)
     return place_reduce(s, index);
@@ -596,8 +595,12 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
 static void mark_late(const qn_graph *g, bool *late) {
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
+<<<<<<< HEAD
     bool is = n->op == QN_OP_DOT_GENERAL || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER ||
               n->op == QN_OP_WHILE;
+=======
+    bool is = qn_is_contraction(n->op) || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER;
+>>>>>>> f632804 (The contraction part takes convolutions: index maps in place of axis lists)
     for (int j = 0; j < n->operand_count; j++)
       is |= late[n->operands[j]];
     for (int j = 0; j < n->result_count; j++)
