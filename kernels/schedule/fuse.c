@@ -4,12 +4,8 @@
  * needs it in memory: a result, an operand of a contraction that isn't cheap to recompute, a value that another part reads. A lazy value that is
  * aligned with the highest part it depends on is then stored by that part, as its epilogue; any other gets a map part. Because a value only ever
  * joins the highest part it depends on, parts stay numbered in dependency order and no cycle can arise. */
-<<<<<<< HEAD
-#include "lower.h"
-#include "schedule.h"
-=======
 #include "contract.h"
->>>>>>> f632804 (The contraction part takes convolutions: index maps in place of axis lists)
+#include "lower.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -595,12 +591,8 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
 static void mark_late(const qn_graph *g, bool *late) {
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
-<<<<<<< HEAD
-    bool is = n->op == QN_OP_DOT_GENERAL || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER ||
-              n->op == QN_OP_WHILE;
-=======
-    bool is = qn_is_contraction(n->op) || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER;
->>>>>>> f632804 (The contraction part takes convolutions: index maps in place of axis lists)
+    bool is =
+        qn_is_contraction(n->op) || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER || n->op == QN_OP_WHILE;
     for (int j = 0; j < n->operand_count; j++)
       is |= late[n->operands[j]];
     for (int j = 0; j < n->result_count; j++)

@@ -1,10 +1,6 @@
 /* Levels to kernels: the parts of a level go side by side into one kernel, each with its own range of groups. Equal kernels are kept once. */
-<<<<<<< HEAD
-#include "lower.h"
-#include "schedule.h"
-=======
 #include "contract.h"
->>>>>>> f632804 (The contraction part takes convolutions: index maps in place of axis lists)
+#include "lower.h"
 
 #include <stdlib.h>
 #include <string.h>

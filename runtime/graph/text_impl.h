@@ -42,6 +42,7 @@ typedef struct qn_form {
   bool control;                 /* regions use the values around them in the text; here all take the same captures */
   void (*print)(qn_printer *p, const qn_graph *g, const qn_node *n); /* everything behind "%0 = " */
   bool (*parse)(qn_parser *p, qn_stmt *s); /* everything behind the op's name, in the pretty form */
+  bool (*finish)(qn_parser *p, qn_stmt *s); /* after either form: attributes as `fields` names them */
 } qn_form;
 
 /* The form of an op; ops that are not listed are operands and types only. Never NULL. */
@@ -88,6 +89,7 @@ void qn_print_compare_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_reduce_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_while_form(qn_printer *p, const qn_graph *g, const qn_node *n);
+void qn_print_conv_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 /* The one operation that a combiner consists of, applied to its two parameters in order; NONE if it is not so. */
 qn_op qn_region_single_op(const qn_graph *region);
 
@@ -244,6 +246,9 @@ bool qn_parse_reduce_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_while_form(qn_parser *p, qn_stmt *s);
 /* Gives all regions of a control operation the captures of each: they become s->captures. */
 bool qn_parse_unite_captures(qn_parser *p, qn_stmt *s);
+bool qn_parse_conv_form(qn_parser *p, qn_stmt *s);
+bool qn_parse_conv_finish(qn_parser *p, qn_stmt *s);
+bool qn_parse_conv_numbers(qn_parser *p, qn_attr **list); /* [b, 0, f]x[0, i, o]->[b, 0, f] */
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif
