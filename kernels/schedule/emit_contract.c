@@ -8,12 +8,27 @@
 
 #include <string.h>
 
-enum { MAX_ROWS = 12, MAX_VECTORS = 4, LOOPED_VECTORS = 4, SUM_BLOCK = 128 };
+enum { MAX_ROWS = 12, MAX_VECTORS = 4, LOOPED_VECTORS = 4, SUM_BLOCK = 128, SPAN_BYTES = 32 << 10 };
 
 typedef struct contract {
   contraction d;
   uint32_t lanes, tile_rows, vectors, unroll; /* unroll: k steps whose left elements come in one load */
+  uint32_t span;                              /* row tiles that go through each run of k together, while it's in cache */
 } contract;
+
+static qn_dtype wide_dtype(const contraction *c) {
+  qn_dtype in = qn_dtype_wide(c->lhs->dtype), out = qn_dtype_wide(c->out->dtype);
+  return qn_dtype_size(out) >= qn_dtype_size(in) ? out : in;
+}
+
+static bool long_axis(const contraction *c) {
+  return c->k.count && c->k.shape.dims[c->k.count - 1] > SUM_BLOCK;
+}
+
+/* Sums in runs of several axes. */
+static bool has_runs(const contraction *c) {
+  return c->run_axis > 0 && !long_axis(c) && qn_dtype_is_float(wide_dtype(c));
+}
 
 /* Does the left operand read neighbouring elements along the innermost summed axis? */
 static bool left_runs_along_k(const qn_schedule *s, const contraction *c) {
@@ -48,6 +63,8 @@ static void choose_register_tile(const qn_schedule *s, contract *c, int64_t fit)
   double best = 0;
   for (int v = 1; v <= MAX_VECTORS && v <= fit; v++)
     for (int r = 1; r <= MAX_ROWS && r <= c->d.m && r * v + v + 1 < registers; r++) {
+      if (c->span > 1 && c->d.m % r != 0)
+        continue;
       int64_t tiles = c->d.batch_n * ((c->d.m + r - 1) / r) * ((fit + v - 1) / v);
       int64_t rounds = (tiles + units - 1) / units;
       double cost = (double)rounds * (step_cost(r, v) * (double)c->d.k_n + 4 * r * v);
@@ -59,12 +76,28 @@ static void choose_register_tile(const qn_schedule *s, contract *c, int64_t fit)
     }
 }
 
+static void choose_span(const qn_schedule *s, contract *c) {
+  int64_t bytes = (int64_t)c->tile_rows * c->vectors * c->lanes * (int64_t)qn_dtype_size(wide_dtype(&c->d));
+  int64_t tiles = c->d.m / c->tile_rows, width = (int64_t)c->lanes * c->vectors;
+  int64_t others = c->d.batch_n * ((c->d.cols_n + width - 1) / width);
+  int64_t units = s->caps->compute_units ? s->caps->compute_units : 2;
+  c->span = 1;
+  for (int64_t n = SPAN_BYTES / bytes; n > 1 && c->span == 1; n--) {
+    int64_t slots = others * (tiles / n);
+    if (tiles % n == 0 && (slots % units == 0 || slots >= 4 * units))
+      c->span = (uint32_t)n;
+  }
+}
+
 static void choose_tile(const qn_schedule *s, contract *c) {
   emit_grid grid = qn_emit_grid(s->caps);
   c->lanes = qn_emit_fit_lanes(grid.lanes, c->d.cols_n >= grid.lanes / 2 + 1 ? grid.lanes : c->d.cols_n);
   uint32_t fit = (uint32_t)((c->d.cols_n + c->lanes - 1) / c->lanes);
   if (grid.items == 1) {
+    c->span = has_runs(&c->d) ? 2 : 1;
     choose_register_tile(s, c, fit);
+    if (c->span > 1)
+      choose_span(s, c);
   } else {
     c->vectors = fit <= 3 ? fit : 2;
     c->tile_rows = s->caps->device_class == QN_CLASS_GPU ? 4 : s->caps->device_class == QN_CLASS_CPU_SCALAR ? 2 : 8;
@@ -82,7 +115,7 @@ static void choose_tile(const qn_schedule *s, contract *c) {
 }
 
 static contract describe(const qn_schedule *s, const sched_part *p) {
-  contract c = {.lanes = 1, .tile_rows = 1, .vectors = 1, .unroll = 1};
+  contract c = {.lanes = 1, .tile_rows = 1, .vectors = 1, .unroll = 1, .span = 1};
   qn_contraction_of(s->g, qn_graph_node(s->g, p->hero), qn_emit_grid(s->caps).lanes, &c.d);
   if (c.d.m && c.d.cols_n && c.d.batch_n)
     choose_tile(s, &c);
@@ -95,14 +128,14 @@ typedef struct tiling {
 
 static tiling tiles_of(const contract *c) {
   int64_t width = (int64_t)c->lanes * c->vectors;
-  return (tiling){(c->d.m + c->tile_rows - 1) / c->tile_rows, (c->d.cols_n + width - 1) / width};
+  return (tiling){(c->d.m + c->tile_rows - 1) / c->tile_rows / c->span, (c->d.cols_n + width - 1) / width};
 }
 
 emit_slots qn_contract_slots(const qn_schedule *s, const sched_part *p) {
   contract c = describe(s, p);
   tiling t = tiles_of(&c);
   return qn_emit_slots(s->caps, c.d.batch_n * t.row_tiles * t.panels,
-                       (double)(c.tile_rows * c.vectors) * ((double)c.d.k_n + 16));
+                       (double)(c.tile_rows * c.vectors * c.span) * ((double)c.d.k_n + 16));
 }
 
 /* ---- one tile ---- */
@@ -120,7 +153,8 @@ typedef struct tile {
   qn_dtype wide;
   bool blocked; /* acc are the sums of a block; the totals are in `room` */
   int run_axis; /* of k: what is summed from here on is a block; -1: blocks of the last axis */
-  qn_sval room; /* array of the tile's vectors, row by row */
+  qn_sval room; /* array of the tile's vectors, row by row; of all tiles of a span */
+  qn_sval base; /* where this tile's begin, if not at 0 */
 } tile;
 
 static void locate(qn_emit *e, const tile *t, const index_map *m, int rank, const qn_ix *row, const qn_ix *col,
@@ -197,7 +231,8 @@ static void open_accumulators(qn_emit *e, tile *t) {
 }
 
 static qn_sval room_index(qn_emit *e, const tile *t, uint32_t r, uint32_t v) {
-  return qs_const(e->k, QN_I32, (double)((r * t->vectors + v) * e->lanes));
+  qn_sval at = qs_const(e->k, QN_I32, (double)((r * t->vectors + v) * e->lanes));
+  return t->base.id ? qs_add(e->k, t->base, at) : at;
 }
 
 static void add_block(qn_emit *e, tile *t) {
@@ -287,15 +322,64 @@ static void looped_epilogue(qn_emit *e, tile *t, qn_sval m0, qn_sval n0) {
     qn_sval slot = t->masked ? qs_add(e->k, qs_mul(e->k, q, qs_const(e->k, QN_I32, t->vectors)), vector) : q;
     qn_ix flat = qn_ix_lanes(e, base, 1, c->lanes);
     qn_ix_delinearize(e, flat, c->d.cols.shape.rank, c->d.cols.shape.dims, col);
-    qn_sval acc = qn_kb_aload(e->b, t->room, qs_mul(e->k, slot, qs_const(e->k, QN_I32, e->lanes)), e->lanes);
+    qn_sval from = qs_mul(e->k, slot, qs_const(e->k, QN_I32, e->lanes));
+    qn_sval acc = qn_kb_aload(e->b, t->room, t->base.id ? qs_add(e->k, t->base, from) : from, e->lanes);
     epilogue(e, t, row, col, flat, acc, t->mask[v]);
   }
   qn_emit_close(e, mark);
 }
 
-static qn_dtype wide_dtype(const contraction *c) {
-  qn_dtype in = qn_dtype_wide(c->lhs->dtype), out = qn_dtype_wide(c->out->dtype);
-  return qn_dtype_size(out) >= qn_dtype_size(in) ? out : in;
+static void place_rows(qn_emit *e, tile *t, qn_sval m0) {
+  const loop_axes *rows = &t->c->d.rows;
+  for (uint32_t r = 0; r < t->rows; r++) {
+    qn_ix m = qn_ix_add_const(e, qn_ix_scalar(e, m0, t->c->tile_rows), r);
+    qn_ix_delinearize(e, m, rows->shape.rank, rows->shape.dims, t->row[r]);
+  }
+}
+
+static void place_columns(qn_emit *e, tile *t, qn_sval n0) {
+  const contract *c = t->c;
+  for (uint32_t v = 0; v < t->vectors; v++) {
+    qn_sval base = qs_add(e->k, n0, qs_const(e->k, QN_I32, (double)(v * c->lanes)));
+    t->flat[v] = qn_ix_lanes(e, base, 1, c->lanes);
+    qn_ix_delinearize(e, t->flat[v], c->d.cols.shape.rank, c->d.cols.shape.dims, t->col[v]);
+    if (t->masked && v == t->vectors - 1)
+      t->mask[v] = qn_emit_lane_mask(e, base, c->d.cols_n);
+  }
+}
+
+/* Opens the loop over the tiles of a span; returns the first row of the tile. */
+static qn_sval span_open(qn_emit *e, tile *t, qn_sval m0, size_t *mark) {
+  qn_sval i = qn_emit_loop(e, 0, t->c->span, 1, mark);
+  t->base = qs_mul(e->k, i, qs_const(e->k, QN_I32, (double)(t->rows * t->vectors * e->lanes)));
+  return qs_add(e->k, m0, qs_mul(e->k, i, qs_const(e->k, QN_I32, (double)t->rows)));
+}
+
+static void walk_runs(qn_emit *e, tile *t, int axis, qn_sval m0) {
+  size_t mark;
+  if (axis == t->run_axis) {
+    place_rows(e, t, span_open(e, t, m0, &mark));
+    walk_k(e, t, axis);
+  } else {
+    t->k[axis] = qn_ix_scalar(e, qn_emit_loop(e, 0, t->c->d.k.shape.dims[axis], 1, &mark), 1);
+    walk_runs(e, t, axis + 1, m0);
+  }
+  qn_emit_close(e, mark);
+}
+
+/* Several row tiles at once: each run of k is read by all of them before the next one. The order of every sum is the same. */
+static void emit_span(qn_emit *e, tile *t, qn_sval m0, qn_sval n0) {
+  uint32_t vectors = t->c->span * t->rows * t->vectors;
+  size_t mark;
+  t->room = qn_kb_array(e->b, t->wide, vectors * e->lanes, false);
+  qn_sval q = qn_emit_loop(e, 0, vectors, 1, &mark);
+  qn_kb_astore(e->b, t->room, qs_mul(e->k, q, qs_const(e->k, QN_I32, e->lanes)),
+               qn_kb_splat(e->b, qs_const(e->k, t->wide, 0), e->lanes));
+  qn_emit_close(e, mark);
+  walk_runs(e, t, 0, m0);
+  qn_sval row = span_open(e, t, m0, &mark);
+  looped_epilogue(e, t, row, n0);
+  qn_emit_close(e, mark);
 }
 
 static void emit_tile(qn_emit *e, const contract *c, uint32_t rows, uint32_t vectors, bool masked, const qn_ix *batch,
@@ -303,21 +387,16 @@ static void emit_tile(qn_emit *e, const contract *c, uint32_t rows, uint32_t vec
   tile t = {.c = c, .rows = rows, .vectors = vectors, .masked = masked, .wide = wide_dtype(&c->d)};
   size_t mark = qn_emit_memo_mark(e);
   memcpy(t.batch, batch, sizeof t.batch);
-  for (uint32_t r = 0; r < rows; r++) {
-    qn_ix m = qn_ix_add_const(e, qn_ix_scalar(e, m0, c->tile_rows), r);
-    qn_ix_delinearize(e, m, c->d.rows.shape.rank, c->d.rows.shape.dims, t.row[r]);
+  bool runs = has_runs(&c->d), looped = rows * vectors >= LOOPED_VECTORS;
+  t.blocked = runs || (qn_dtype_is_float(t.wide) && long_axis(&c->d));
+  t.run_axis = runs ? c->d.run_axis : -1;
+  place_columns(e, &t, n0);
+  if (c->span > 1) {
+    emit_span(e, &t, m0, n0);
+    qn_emit_memo_drop(e, mark);
+    return;
   }
-  for (uint32_t v = 0; v < vectors; v++) {
-    qn_sval base = qs_add(e->k, n0, qs_const(e->k, QN_I32, (double)(v * c->lanes)));
-    t.flat[v] = qn_ix_lanes(e, base, 1, c->lanes);
-    qn_ix_delinearize(e, t.flat[v], c->d.cols.shape.rank, c->d.cols.shape.dims, t.col[v]);
-    if (masked && v == vectors - 1)
-      t.mask[v] = qn_emit_lane_mask(e, base, c->d.cols_n);
-  }
-  bool looped = rows * vectors >= LOOPED_VECTORS;
-  bool long_axis = c->d.k.count && c->d.k.shape.dims[c->d.k.count - 1] > SUM_BLOCK;
-  t.blocked = qn_dtype_is_float(t.wide) && (long_axis || c->d.run_axis > 0);
-  t.run_axis = long_axis ? -1 : c->d.run_axis;
+  place_rows(e, &t, m0);
   if (looped || t.blocked)
     t.room = qn_kb_array(e->b, t.wide, rows * vectors * e->lanes, false);
   for (uint32_t r = 0; t.blocked && r < rows; r++)
@@ -369,7 +448,7 @@ void qn_emit_contract(qn_emit *e) {
   qn_sval panel = qn_ix_value(e, c.d.batch_n == 1 ? rest : qn_ix_mod_const(e, rest, t.panels));
   qn_ix_delinearize(e, c.d.batch_n == 1 ? qn_ix_const(e, 0) : qn_ix_div_const(e, rest, t.panels),
                     c.d.batch.shape.rank, c.d.batch.shape.dims, batch);
-  qn_sval m0 = qs_mul(e->k, row_tile, qs_const(e->k, QN_I32, (double)c.tile_rows));
+  qn_sval m0 = qs_mul(e->k, row_tile, qs_const(e->k, QN_I32, (double)(c.tile_rows * c.span)));
   uint32_t rest_rows = (uint32_t)(c.d.m % c.tile_rows);
   if (rest_rows) {
     int64_t whole = t.row_tiles - 1; /* the last tile of rows is the short one */
