@@ -47,7 +47,14 @@ static qn_tree *trace(qn_graph *g, qn_tree *const *args, void *user) {
     const qn_node *n = qn_graph_def(g, y.id);
     qn_val in[] = {x, w}, ct = qn_tree_get(args[0], "dy"), d[2] = {QN_NULL_VAL, QN_NULL_VAL};
     bool wanted[] = {j->what == LEFT, j->what == RIGHT};
-    qn_rule r = {.g = g, .node = n, .attr = n->attr, .in_count = 2, .out_count = 1, .in = in, .out = &y, .given = &ct,
+    qn_rule r = {.g = g,
+                 .node = n,
+                 .attr = n->attr,
+                 .in_count = 2,
+                 .out_count = 1,
+                 .in = in,
+                 .out = &y,
+                 .given = &ct,
                  .wanted = wanted};
     qn_op_get(n->op)->vjp(&r, d);
     y = d[j->what == LEFT ? 0 : 1];

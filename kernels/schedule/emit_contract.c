@@ -13,7 +13,7 @@ enum { MAX_ROWS = 12, MAX_VECTORS = 4, LOOPED_VECTORS = 4, SUM_BLOCK = 128, SPAN
 typedef struct contract {
   contraction d;
   uint32_t lanes, tile_rows, vectors, unroll; /* unroll: k steps whose left elements come in one load */
-  uint32_t span;                              /* row tiles that go through each run of k together, while it's in cache */
+  uint32_t span; /* row tiles that go through each run of k together, while it's in cache */
 } contract;
 
 static qn_dtype wide_dtype(const contraction *c) {
@@ -21,9 +21,7 @@ static qn_dtype wide_dtype(const contraction *c) {
   return qn_dtype_size(out) >= qn_dtype_size(in) ? out : in;
 }
 
-static bool long_axis(const contraction *c) {
-  return c->k.count && c->k.shape.dims[c->k.count - 1] > SUM_BLOCK;
-}
+static bool long_axis(const contraction *c) { return c->k.count && c->k.shape.dims[c->k.count - 1] > SUM_BLOCK; }
 
 /* Sums in runs of several axes. */
 static bool has_runs(const contraction *c) {
@@ -102,9 +100,8 @@ static void choose_tile(const qn_schedule *s, contract *c) {
     c->vectors = fit <= 3 ? fit : 2;
     c->tile_rows = s->caps->device_class == QN_CLASS_GPU ? 4 : s->caps->device_class == QN_CLASS_CPU_SCALAR ? 2 : 8;
     int64_t units = s->caps->compute_units ? s->caps->compute_units : 2;
-    while (c->tile_rows > 4 &&
-           (c->d.m % c->tile_rows != 0 ||
-            c->d.batch_n * (c->d.m / c->tile_rows) * ((fit + 1) / 2) < units * grid.items))
+    while (c->tile_rows > 4 && (c->d.m % c->tile_rows != 0 ||
+                                c->d.batch_n * (c->d.m / c->tile_rows) * ((fit + 1) / 2) < units * grid.items))
       c->tile_rows /= 2;
   }
   if (c->tile_rows > c->d.m)
@@ -159,8 +156,8 @@ typedef struct tile {
 
 static void locate(qn_emit *e, const tile *t, const index_map *m, int rank, const qn_ix *row, const qn_ix *col,
                    qn_ix flat, qn_ix *out) {
-  const qn_ix *by_kind[] = {[LOOP_BATCH] = t->batch, [LOOP_ROW] = row, [LOOP_COL] = col, [LOOP_K] = t->k,
-                            [LOOP_COLUMNS] = &flat};
+  const qn_ix *by_kind[] = {
+      [LOOP_BATCH] = t->batch, [LOOP_ROW] = row, [LOOP_COL] = col, [LOOP_K] = t->k, [LOOP_COLUMNS] = &flat};
   for (int i = 0; i < rank; i++) {
     for (int j = 0; j < m->count[i]; j++) {
       const index_term *x = &m->terms[i][j];
@@ -285,8 +282,7 @@ static void walk_k(qn_emit *e, tile *t, int axis) {
     add_block(e, t);
 }
 
-static void epilogue(qn_emit *e, tile *t, const qn_ix *row, const qn_ix *col, qn_ix flat, qn_sval acc,
-                     qn_sval mask) {
+static void epilogue(qn_emit *e, tile *t, const qn_ix *row, const qn_ix *col, qn_ix flat, qn_sval acc, qn_sval mask) {
   const contraction *c = &t->c->d;
   const qn_type *out = c->out;
   qn_ix idx[QN_MAX_RANK], at[QN_MAX_RANK];
@@ -446,8 +442,8 @@ void qn_emit_contract(qn_emit *e) {
   qn_sval row_tile = qn_ix_value(e, qn_ix_mod_const(e, s, t.row_tiles));
   qn_ix rest = qn_ix_div_const(e, s, t.row_tiles);
   qn_sval panel = qn_ix_value(e, c.d.batch_n == 1 ? rest : qn_ix_mod_const(e, rest, t.panels));
-  qn_ix_delinearize(e, c.d.batch_n == 1 ? qn_ix_const(e, 0) : qn_ix_div_const(e, rest, t.panels),
-                    c.d.batch.shape.rank, c.d.batch.shape.dims, batch);
+  qn_ix_delinearize(e, c.d.batch_n == 1 ? qn_ix_const(e, 0) : qn_ix_div_const(e, rest, t.panels), c.d.batch.shape.rank,
+                    c.d.batch.shape.dims, batch);
   qn_sval m0 = qs_mul(e->k, row_tile, qs_const(e->k, QN_I32, (double)(c.tile_rows * c.span)));
   uint32_t rest_rows = (uint32_t)(c.d.m % c.tile_rows);
   if (rest_rows) {

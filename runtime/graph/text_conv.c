@@ -194,8 +194,8 @@ bool qn_parse_conv_form(qn_parser *p, qn_stmt *s) {
       !qn_parse_expect(p, ")", "')' behind the operands") || !qn_parse_expect(p, "dim_numbers", "dim_numbers") ||
       !qn_parse_expect(p, "=", "'=' and the roles of axes") || !qn_parse_conv_numbers(p, &s->attrs))
     return false;
-  if (qn_parse_take(p, ",") && (!qn_parse_expect(p, "window", "window") ||
-                                !qn_parse_expect(p, "=", "'=' and the window") || !read_window(p, s)))
+  if (qn_parse_take(p, ",") &&
+      (!qn_parse_expect(p, "window", "window") || !qn_parse_expect(p, "=", "'=' and the window") || !read_window(p, s)))
     return false;
   if (qn_parse_take(p, "{") && !qn_parse_attr_dict(p, &s->attrs))
     return false;

@@ -41,7 +41,7 @@ typedef struct qn_form {
   bool combiner;                /* region 0 takes two scalars per result; what it takes more is captured */
   bool control;                 /* regions use the values around them in the text; here all take the same captures */
   void (*print)(qn_printer *p, const qn_graph *g, const qn_node *n); /* everything behind "%0 = " */
-  bool (*parse)(qn_parser *p, qn_stmt *s); /* everything behind the op's name, in the pretty form */
+  bool (*parse)(qn_parser *p, qn_stmt *s);  /* everything behind the op's name, in the pretty form */
   bool (*finish)(qn_parser *p, qn_stmt *s); /* after either form: attributes as `fields` names them */
 } qn_form;
 

@@ -63,16 +63,18 @@ static qn_status check_groups(const qn_infer *c, const qn_attr_conv *a, const qn
     return QN_ERR(QN_INVALID, "%s: %s_group_count is %lld, expected at least 1", c->name,
                   groups < 1 ? "feature" : "batch", (long long)(groups < 1 ? groups : batches));
   if (groups > 1 && batches > 1)
-    return QN_ERR(QN_INVALID, "%s: feature_group_count is %lld and batch_group_count %lld, expected one of them to be 1",
-                  c->name, (long long)groups, (long long)batches);
+    return QN_ERR(QN_INVALID,
+                  "%s: feature_group_count is %lld and batch_group_count %lld, expected one of them to be 1", c->name,
+                  (long long)groups, (long long)batches);
   if (in % groups != 0)
     return QN_ERR(QN_INVALID, "%s: operand 0 is %s, expected a multiple of feature_group_count %lld at axis %lld",
                   c->name, qn_type_str(x), (long long)groups, (long long)a->input_feature);
   if (x->dims[a->input_batch] % batches != 0)
-    return QN_ERR(QN_INVALID, "%s: operand 0 is %s, expected a multiple of batch_group_count %lld at axis %lld", c->name,
-                  qn_type_str(x), (long long)batches, (long long)a->input_batch);
+    return QN_ERR(QN_INVALID, "%s: operand 0 is %s, expected a multiple of batch_group_count %lld at axis %lld",
+                  c->name, qn_type_str(x), (long long)batches, (long long)a->input_batch);
   if (y->dims[a->kernel_input_feature] != in / groups)
-    return QN_ERR(QN_INVALID, "%s: operand 1 is %s, expected size %lld at axis %lld for %lld features of %s in %lld groups",
+    return QN_ERR(QN_INVALID,
+                  "%s: operand 1 is %s, expected size %lld at axis %lld for %lld features of %s in %lld groups",
                   c->name, qn_type_str(y), (long long)(in / groups), (long long)a->kernel_input_feature, (long long)in,
                   qn_type_str(x), (long long)groups);
   if (out % (groups * batches) != 0)
@@ -109,8 +111,8 @@ static qn_status conv_infer(qn_infer *c) {
     return QN_ERR(QN_INVALID, "%s: operand 0 is %s, expected at least a batch and a feature axis", c->name,
                   qn_type_str(x));
   if (y->rank != x->rank)
-    return QN_ERR(QN_INVALID, "%s: operand 1 is %s, expected rank %d as operand 0, %s", c->name, qn_type_str(y), x->rank,
-                  qn_type_str(x));
+    return QN_ERR(QN_INVALID, "%s: operand 1 is %s, expected rank %d as operand 0, %s", c->name, qn_type_str(y),
+                  x->rank, qn_type_str(x));
   QN_TRY(check_numbers(c, "input", x->rank, a->input_batch, "batch_dimension", a->input_feature, "feature_dimension",
                        &a->input_spatial));
   QN_TRY(check_numbers(c, "kernel", x->rank, a->kernel_input_feature, "input_feature_dimension",
@@ -168,9 +170,9 @@ static void *packed(const qn_type *t, const void *data, const int64_t *order) {
 
 typedef struct walk {
   const qn_attr_conv *a;
-  int n;                                              /* spatial axes */
+  int n;                                                        /* spatial axes */
   int64_t in[QN_MAX_RANK], taps[QN_MAX_RANK], out[QN_MAX_RANK]; /* their sizes */
-  int64_t features, outputs;                          /* of a group */
+  int64_t features, outputs;                                    /* of a group */
   int64_t groups, all_features, all_outputs;
   qn_dtype dtype;
 } walk;

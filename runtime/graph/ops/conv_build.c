@@ -59,8 +59,10 @@ static bool describe(qn_place at, const char *op, qn_val x, qn_val w, const qn_c
     return false;
   const qn_type *xt = qn_val_type(x), *wt = qn_val_type(w);
   if (xt->rank < 3 || wt->rank != xt->rank) {
-    (void)qn_graph_fail(g, at, QN_INVALID, "%s: operands are %s and %s, expected [batch, spatial.., features] and "
-                        "[spatial.., in, out] of one rank, at least 3", op, qn_type_str(xt), qn_type_str(wt));
+    (void)qn_graph_fail(g, at, QN_INVALID,
+                        "%s: operands are %s and %s, expected [batch, spatial.., features] and "
+                        "[spatial.., in, out] of one rank, at least 3",
+                        op, qn_type_str(xt), qn_type_str(wt));
     return false;
   }
   *out = features_last(xt->rank);
@@ -71,8 +73,9 @@ static bool describe(qn_place at, const char *op, qn_val x, qn_val w, const qn_c
     out->rhs_dilation.d[i] = dilation;
     window[i] = qn_conv_dilated(wt->dims[i], dilation);
     if (stride[i] < 1 || dilation < 1 || stride[i] > INT32_MAX || dilation > INT32_MAX) {
-      (void)qn_graph_fail(g, at, QN_INVALID, "%s: stride %lld and dilation %lld of spatial axis %d, expected at least 1",
-                          op, (long long)stride[i], (long long)dilation, i);
+      (void)qn_graph_fail(g, at, QN_INVALID,
+                          "%s: stride %lld and dilation %lld of spatial axis %d, expected at least 1", op,
+                          (long long)stride[i], (long long)dilation, i);
       return false;
     }
   }

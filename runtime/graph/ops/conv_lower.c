@@ -23,10 +23,10 @@ static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
 /* ---- phases ---- */
 
-typedef struct phases { /* along one spatial axis */
-  int64_t period, tap_step;  /* positions o = period * t + r; taps k = first + tap_step * m */
-  int64_t stride, dilation;  /* of every phase's convolution */
-  int64_t positions;         /* t: as many as the longest phase has */
+typedef struct phases {     /* along one spatial axis */
+  int64_t period, tap_step; /* positions o = period * t + r; taps k = first + tap_step * m */
+  int64_t stride, dilation; /* of every phase's convolution */
+  int64_t positions;        /* t: as many as the longest phase has */
 } phases;
 
 static phases phases_of(const qn_attr_conv *a, int i, int64_t out) {

@@ -194,10 +194,10 @@ typedef struct qn_conv_desc {
   bool transpose_kernel;            /* conv_transpose: w is that of the convolution whose gradient this is */
 } qn_conv_desc;
 qn_val qn_conv_at(qn_place at, qn_val x, qn_val w, const qn_conv_desc *desc);
-#define qn_conv(x, w, desc) qn_conv_at(QN_HERE, x, w, desc)
+#define qn_conv(x, w, ...) qn_conv_at(QN_HERE, x, w, __VA_ARGS__) /* `desc` may be a compound literal */
 /* As jax.lax.conv_transpose: strides enlarge, SAME gives stride times the size. */
 qn_val qn_conv_transpose_at(qn_place at, qn_val x, qn_val w, const qn_conv_desc *desc);
-#define qn_conv_transpose(x, w, desc) qn_conv_transpose_at(QN_HERE, x, w, desc)
+#define qn_conv_transpose(x, w, ...) qn_conv_transpose_at(QN_HERE, x, w, __VA_ARGS__)
 
 /* ---- indexing ---- */
 qn_val qn_gather_at(qn_place at, qn_val x, qn_val starts, const qn_attr_gather *dims);
