@@ -4,8 +4,8 @@
  * needs it in memory: a result, an operand of a contraction that isn't cheap to recompute, a value that another part reads. A lazy value that is
  * aligned with the highest part it depends on is then stored by that part, as its epilogue; any other gets a map part. Because a value only ever
  * joins the highest part it depends on, parts stay numbered in dependency order and no cycle can arise. */
+#include "contract.h"
 #include "lower.h"
-#include "schedule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -302,39 +302,34 @@ static bool contiguous_along(const qn_schedule *s, uint32_t v, int64_t axis) {
   for (;;) {
     const qn_type *t = type_of(s, v);
     const qn_node *n = qn_graph_def(s->g, v);
-    if (s->values[v].material || n->op != QN_OP_TRANSPOSE)
+    bool keeps_axes = n->op == QN_OP_REVERSE || n->op == QN_OP_SLICE;
+    if (s->values[v].material || (n->op != QN_OP_TRANSPOSE && !keeps_axes))
       return axis == t->rank - 1 || t->dims[axis] == 1;
-    axis = ((const qn_attr_dims *)n->attr)->dims.d[axis];
+    if (n->op == QN_OP_REVERSE && qn_dims_has(&((const qn_attr_dims *)n->attr)->dims, axis))
+      return t->dims[axis] == 1;
+    axis = keeps_axes ? axis : ((const qn_attr_dims *)n->attr)->dims.d[axis];
     v = n->operands[0];
   }
 }
 
-static bool cheap_operand(const qn_schedule *s, uint32_t v) { return s->values[v].cost <= CHEAP_COST; }
-
-static int64_t last_free_axis(const qn_type *t, const qn_dims *batch, const qn_dims *contract) {
-  for (int64_t i = t->rank - 1; i >= 0; i--) {
-    bool used = false;
-    for (int j = 0; j < batch->n; j++)
-      used |= batch->d[j] == i;
-    for (int j = 0; j < contract->n; j++)
-      used |= contract->d[j] == i;
-    if (!used)
-      return i;
-  }
-  return -1;
+/* A window's elements are read once for every tap and every tile of columns: only movements are made again each time. */
+static bool stays_lazy(const qn_schedule *s, const qn_node *n, int operand, bool many_rows) {
+  uint32_t v = n->operands[operand];
+  if (n->op == QN_OP_CONVOLUTION && (operand == 0 || many_rows))
+    return s->values[v].cost == 0;
+  return s->values[v].cost <= CHEAP_COST;
 }
 
 static qn_status open_contract(qn_schedule *s, uint32_t index) {
   const qn_node *n = qn_graph_node(s->g, index);
-  const qn_attr_dot *a = n->attr;
   uint32_t result = n->first_result;
   const qn_type *out = type_of(s, result);
-  int64_t lane_axis = last_free_axis(type_of(s, n->operands[1]), &a->rhs_batch, &a->rhs_contract);
+  int64_t lane_axis = qn_contraction_lane_axis(s->g, n);
   bool many_rows = lane_axis >= 0 && qn_type_elements(out) > 8 * type_of(s, n->operands[1])->dims[lane_axis];
   for (int i = 0; i < 2; i++) {
     uint32_t v = n->operands[i];
     bool strided = i == 1 && many_rows && !contiguous_along(s, v, lane_axis);
-    if (!s->values[v].material && (s->no_fusion || strided || !cheap_operand(s, v)))
+    if (!s->values[v].material && (s->no_fusion || strided || !stays_lazy(s, n, i, many_rows)))
       QN_TRY(materialise(s, v));
     QN_TRY(settle(s, v, -1, ++s->walks));
   }
@@ -455,7 +450,7 @@ static qn_status open_sort(qn_schedule *s, uint32_t index) {
   const qn_node *n = qn_graph_node(s->g, index);
   bool first = ((const qn_attr_runs *)n->attr)->sorted == 1;
   for (int i = 0; i < n->operand_count; i++) {
-    if (s->no_fusion || !first || !cheap_operand(s, n->operands[i]))
+    if (s->no_fusion || !first || s->values[n->operands[i]].cost > CHEAP_COST)
       QN_TRY(materialise(s, n->operands[i]));
     QN_TRY(settle(s, n->operands[i], -1, ++s->walks));
   }
@@ -619,11 +614,8 @@ static qn_status check_size(const qn_schedule *s, const qn_node *n) {
 static const struct {
   qn_op op;
   qn_status (*open)(qn_schedule *s, uint32_t index);
-} openers[] = {{QN_OP_DOT_GENERAL, open_contract},
-               {QN_OP_REDUCE, place_reduce},
-               {QN_OP_SCATTER, open_scatter},
-               {QN_OP_SORT_RUNS, open_sort},
-               {QN_OP_WHILE, open_loop}};
+} openers[] = {{QN_OP_DOT_GENERAL, open_contract}, {QN_OP_CONVOLUTION, open_contract}, {QN_OP_REDUCE, place_reduce},
+               {QN_OP_SCATTER, open_scatter},      {QN_OP_SORT_RUNS, open_sort},       {QN_OP_WHILE, open_loop}};
 
 bool qn_op_opens_part(qn_op op) {
   for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)

@@ -27,7 +27,8 @@ typedef struct sched_input {
 
 typedef struct sched_part {
   part_kind kind;
-  uint32_t hero;     /* node index: dot_general, scatter, sort_runs; the first reduce of a row part */
+  uint32_t
+      hero; /* node index: dot_general, convolution, scatter, sort_runs, factorisation; the first reduce of a row part */
   uint32_t *reduces; /* node indexes, in dependency order */
   size_t reduce_count, reduce_capacity;
   qn_type domain;    /* shape: results (map, contract, scatter, sort) or the reduced operand (row) */

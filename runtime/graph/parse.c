@@ -561,6 +561,8 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
       s->form = qn_form_get(s->op);
       if (!(generic ? qn_parse_generic(p, s) : s->form->parse ? s->form->parse(p, s) : qn_parse_pretty(p, s)))
         return false;
+      if (s->form->finish && !s->form->finish(p, s))
+        return false;
     }
     if (s->target ? !foreign(p, s, &results, &count) : !add_operation(p, s, &results, &count))
       return false;

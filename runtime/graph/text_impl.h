@@ -45,7 +45,8 @@ typedef struct qn_form {
   bool combiner;                /* region 0 takes two scalars per result; what it takes more is captured */
   bool control;                 /* regions use the values around them in the text; here all take the same captures */
   void (*print)(qn_printer *p, const qn_graph *g, const qn_node *n); /* everything behind "%0 = " */
-  bool (*parse)(qn_parser *p, qn_stmt *s); /* everything behind the op's name, in the pretty form */
+  bool (*parse)(qn_parser *p, qn_stmt *s);  /* everything behind the op's name, in the pretty form */
+  bool (*finish)(qn_parser *p, qn_stmt *s); /* after either form: attributes as `fields` names them */
 } qn_form;
 
 /* The form of an op; ops that are not listed are operands and types only. Never NULL. */
@@ -102,6 +103,7 @@ void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n)
 void qn_print_top_k_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_reduce_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_while_form(qn_printer *p, const qn_graph *g, const qn_node *n);
+void qn_print_conv_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 /* The one operation that a combiner consists of, applied to its two parameters in order; NONE if it is not so. */
 qn_op qn_region_single_op(const qn_graph *region);
 
@@ -266,6 +268,9 @@ bool qn_parse_top_k_call(qn_parser *p, qn_stmt *s);
 /* Somebody else's custom calls by name; NULL if it is none. The call is read, its results are added to the graph. */
 const qn_call_target *qn_parse_call_target(const char *name);
 bool qn_parse_foreign_call(qn_parser *p, qn_stmt *s, qn_val **out, int *out_count);
+bool qn_parse_conv_form(qn_parser *p, qn_stmt *s);
+bool qn_parse_conv_finish(qn_parser *p, qn_stmt *s);
+bool qn_parse_conv_numbers(qn_parser *p, qn_attr **list); /* [b, 0, f]x[0, i, o]->[b, 0, f] */
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif

@@ -46,7 +46,8 @@ typedef struct qn_rule {
   const qn_val *out; /* primal results */
   const qn_val
       *given; /* vjp: cotangents of the results; jvp: tangents of the operands. The null value stands for zero */
-  const bool *wanted; /* vjp: which operands' cotangents are asked for */
+  const qn_graph *from; /* lowering: the graph of `node`, for the types of its results; NULL otherwise */
+  const bool *wanted;   /* vjp: which operands' cotangents are asked for */
 } qn_rule;
 typedef qn_val (*qn_partial_fn)(qn_rule *r,
                                 int i); /* d result / d operand i, elementwise; null value: zero everywhere */
