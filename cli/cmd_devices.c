@@ -6,7 +6,11 @@
 #include "quern/drivers.h"
 
 static const char *class_name(qn_device_class c) {
-  static const char *const names[] = {"cpu", "cpu-tile", "cpu-simt", "gpu"};
+  static const char *const names[] = {[QN_CLASS_CPU_NATIVE] = "cpu",
+                                      [QN_CLASS_CPU_TILE] = "cpu-tile",
+                                      [QN_CLASS_CPU_SIMT] = "cpu-simt",
+                                      [QN_CLASS_CPU_SCALAR] = "cpu-scalar",
+                                      [QN_CLASS_GPU] = "gpu"};
   return (size_t)c < sizeof names / sizeof names[0] ? names[c] : "?";
 }
 
@@ -86,8 +90,8 @@ static void add_json(qn_text *t, const qn_device_info *i) {
   qn_text_add(
       t, "\"compute_units\":%u,\"vector_lanes\":%u,\"subgroup_size\":%u,\"max_group_items\":%u,\"local_bytes\":%u,",
       c->compute_units, c->vector_lanes, c->subgroup_size, c->max_group_items, c->local_bytes);
-  qn_text_add(t, "\"f16\":%s,\"f64\":%s,\"i64\":%s,\"i16\":%s,\"i8\":%s,\"denormals\":%s,\"fma\":%s}", yes(c->f16),
-              yes(c->f64), yes(c->i64), yes(c->i16), yes(c->i8), yes(c->denormals), yes(c->fma));
+  qn_text_add(t, "\"f16\":%s,\"f64\":%s,\"i64\":%s,\"i16\":%s,\"i8\":%s}", yes(c->f16), yes(c->f64), yes(c->i64),
+              yes(c->i16), yes(c->i8));
 }
 
 static int print_json(const qn_device_info *infos, size_t count) {

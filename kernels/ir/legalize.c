@@ -321,14 +321,65 @@ static uint32_t lane_limit(const qn_device_caps *caps) {
   return n;
 }
 
-static qn_status walk(legalizer *l, qn_kernel *out) {
+static void walk_range(legalizer *l, uint32_t from, uint32_t to);
+
+static uint32_t end_of(const qn_kernel *k, uint32_t open) {
+  uint32_t i = open + 1;
+  for (int depth = 1;; ++i) {
+    depth += (k->insts[i].kop == QN_K_LOOP || k->insts[i].kop == QN_K_IF) - (k->insts[i].kop == QN_K_END);
+    if (depth == 0)
+      return i;
+  }
+}
+
+static void copy_body(legalizer *l, uint32_t open, uint32_t close, qn_sval index) {
+  l->first[open] = (uint32_t)l->pool_count;
+  put(l, (lword){{index, none}});
+  walk_range(l, open + 1, close);
+}
+
+/* A loop with `factor` copies of its body in a round; what's left over comes behind it, or is skipped where the bounds are not constant. */
+static void unroll(legalizer *l, uint32_t open, uint32_t close, uint32_t factor) {
+  const qn_kinst *in = inst(l, open);
+  qn_dtype t = type_of(l, open);
+  qn_sval begin = word_of(l, in->a), end = word_of(l, in->b);
+  uint64_t first, last;
+  bool known = qn_kb_const(&l->b, begin.id, &first) && qn_kb_const(&l->b, end.id, &last);
+  int64_t span = known ? (int64_t)(int32_t)last - (int32_t)first : 0, step = (int64_t)in->imm;
+  int64_t rounds = span > 0 ? (span + step - 1) / step : 0, left = rounds % factor, whole = (rounds - left) * step;
+  qn_sval stop = known ? qs_add(l->s, begin, qs_bits(l->s, t, (uint64_t)whole)) : end;
+  qn_sval index = qn_kb_loop(&l->b, begin, stop, in->imm * factor, in->aux != 0);
+  for (uint32_t c = 0; c < factor; ++c) {
+    qn_sval here = qs_add(l->s, index, qs_bits(l->s, t, (uint64_t)(c * step)));
+    if (!known && c > 0)
+      qn_kb_if(&l->b, qs_lt(l->s, here, end));
+    copy_body(l, open, close, here);
+    if (!known && c > 0)
+      qn_kb_close(&l->b);
+  }
+  qn_kb_close(&l->b);
+  for (int64_t c = 0; c < left; ++c)
+    copy_body(l, open, close, qs_add(l->s, stop, qs_bits(l->s, t, (uint64_t)(c * step))));
+}
+
+static void walk_range(legalizer *l, uint32_t from, uint32_t to) {
+  for (uint32_t i = from; i < to && !l->b.kernel->failed && l->st == QN_OK; ++i) {
+    l->first[i] = (uint32_t)l->pool_count;
+    if (l->factors[i] > 1) {
+      uint32_t close = end_of(l->k, i);
+      unroll(l, i, close, l->factors[i]);
+      i = close;
+    } else {
+      lowerings[l->k->insts[i].kop](l, i, &l->k->insts[i]);
+    }
+  }
+}
+
+static qn_status walk(legalizer *l) {
   l->s = &l->b.sink;
   if (!qn_legal_views(l))
     return QN_ERR(QN_OUT_OF_MEMORY, "kernel %s: no memory to legalize it", l->k->name);
-  for (uint32_t i = 1; i < l->k->count && !out->failed && l->st == QN_OK; ++i) {
-    l->first[i] = (uint32_t)l->pool_count;
-    lowerings[l->k->insts[i].kop](l, i, &l->k->insts[i]);
-  }
+  walk_range(l, 1, (uint32_t)l->k->count);
   return l->st;
 }
 
@@ -340,8 +391,10 @@ qn_status qn_kernel_legalize(const qn_kernel *k, const qn_device_caps *caps, qn_
   if (st == QN_OK) {
     l.first = calloc(k->count, sizeof *l.first);
     l.views = calloc(k->buffer_count + 1, sizeof *l.views);
-    st = l.first && l.views ? walk(&l, out_kernel)
-                            : QN_ERR(QN_OUT_OF_MEMORY, "kernel %s: no memory to legalize it", k->name);
+    l.factors = calloc(k->count, sizeof *l.factors);
+    st = l.first && l.views && l.factors ? qn_loops_fit(k, caps, l.factors)
+                                         : QN_ERR(QN_OUT_OF_MEMORY, "kernel %s: no memory to legalize it", k->name);
+    st = st == QN_OK ? walk(&l) : st;
     if (st == QN_OK)
       QN_TRY_GOTO(ended, qn_kbuild_end(&l.b), done);
     else
@@ -349,6 +402,7 @@ qn_status qn_kernel_legalize(const qn_kernel *k, const qn_device_caps *caps, qn_
   }
 done:
   free(l.first);
+  free(l.factors);
   free(l.views);
   free(l.pool);
   st = st != QN_OK ? st : ended;

@@ -36,12 +36,16 @@ typedef struct legalizer {
   qn_sink *s; /* &b.sink */
   uint32_t max_lanes;
   bool wide64;     /* 64-bit mulhi, popcnt and clz exist */
+  uint32_t *factors; /* per instruction: copies of a loop's body */
   uint32_t *first; /* per old value: its first part in pool */
   lword *pool;
   size_t pool_count, pool_capacity;
   lview *views;
   qn_status st;
 } legalizer;
+
+/* loops.c: by instruction, how often a loop's body is to be repeated in a round; QN_UNSUPPORTED where no unrolling is enough. */
+qn_status qn_loops_fit(const qn_kernel *k, const qn_device_caps *caps, uint32_t *factors);
 
 hold_kind qn_legal_hold(const legalizer *l, qn_dtype t);
 qn_dtype qn_legal_held(const legalizer *l, qn_dtype t); /* dtype of a word */

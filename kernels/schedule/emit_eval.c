@@ -137,7 +137,7 @@ static uint32_t view(qn_emit *e, uint32_t slab, uint64_t bytes, qn_dtype dtype, 
   return qn_kb_buffer(e->b, dtype, binding, word, !write, write, (uint32_t)(QN_SLAB_ALIGN / qn_dtype_size(dtype)));
 }
 
-static uint32_t buffer_of(qn_emit *e, uint32_t value, bool write) {
+uint32_t qn_emit_buffer(qn_emit *e, uint32_t value, bool write) {
   uint32_t *slot = &e->buffers[value];
   if (*slot) {
     qn_kbuffer *kb = &e->b->kernel->buffers[*slot - 1];
@@ -192,7 +192,7 @@ static qn_sval redirect(qn_emit *e, uint32_t value, qn_ix *at, qn_sval mask) {
 }
 
 static qn_sval load(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval mask) {
-  uint32_t buffer = buffer_of(e, value, false);
+  uint32_t buffer = qn_emit_buffer(e, value, false);
   qn_ix at = qn_ix_offset(e, idx, type_of(e, value));
   mask = redirect(e, value, &at, mask);
   bool vmask = mask.id && qn_kb_lanes(e->b, mask) > 1;
@@ -211,7 +211,7 @@ qn_sval qn_emit_reload(qn_emit *e, uint32_t value, const qn_ix *idx) { return lo
 void qn_emit_store(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval val, qn_sval mask) {
   if (e->status != QN_OK)
     return;
-  uint32_t buffer = buffer_of(e, value, true);
+  uint32_t buffer = qn_emit_buffer(e, value, true);
   qn_ix at = qn_ix_offset(e, idx, type_of(e, value));
   bool vmask = mask.id && qn_kb_lanes(e->b, mask) > 1;
   if (!at.vec.id && at.stride == 0) {

@@ -17,8 +17,13 @@ static bool lower_row(qn_graph *to, const qn_graph *from, const qn_node *n, cons
   const qn_op_def *row = qn_op_get(n->op);
   if (!row->lower)
     return false;
-  qn_rule r = {
-      .g = to, .node = n, .attr = n->attr, .in_count = n->operand_count, .out_count = n->result_count, .in = operands};
+  qn_rule r = {.g = to,
+               .node = n,
+               .from = from,
+               .attr = n->attr,
+               .in_count = n->operand_count,
+               .out_count = n->result_count,
+               .in = operands};
   qn_graph_set_place(to, &n->place);
   bool done = row->lower(&r, out);
   qn_graph_set_place(to, NULL);

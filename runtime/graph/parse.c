@@ -465,6 +465,15 @@ static bool call(qn_parser *p, qn_stmt *s, const qn_val **out, int *out_count) {
   return check_types(p, s, s->result_types, s->result_type_count, results, count, "result");
 }
 
+static bool foreign(qn_parser *p, qn_stmt *s, const qn_val **out, int *out_count) {
+  qn_val *results;
+  if (!check_types(p, s, s->operand_types, s->operand_type_count, s->operands, s->operand_count, "operand") ||
+      !qn_parse_foreign_call(p, s, &results, out_count))
+    return false;
+  *out = results;
+  return check_types(p, s, s->result_types, s->result_type_count, results, (size_t)*out_count, "result");
+}
+
 enum { MOST_NAMES = 64 };
 typedef struct results_head { /* %0:2 =, %a, %b = */
   qn_token names[MOST_NAMES];
@@ -552,13 +561,15 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
       s->form = qn_form_get(s->op);
       if (!(generic ? qn_parse_generic(p, s) : s->form->parse ? s->form->parse(p, s) : qn_parse_pretty(p, s)))
         return false;
+      if (s->form->finish && !s->form->finish(p, s))
+        return false;
     }
-    if (!add_operation(p, s, &results, &count))
+    if (s->target ? !foreign(p, s, &results, &count) : !add_operation(p, s, &results, &count))
       return false;
   }
   if (h->count != count)
     return qn_parse_fail_at(p, s->at, "%s: %d results, the text names %d", s->name, count, h->count);
-  return bind_results(p, h, results, !is_call);
+  return bind_results(p, h, results, !is_call && !s->target);
 }
 
 static bool operation(qn_parser *p) {

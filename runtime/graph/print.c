@@ -233,7 +233,7 @@ static void print_properties(qn_printer *p, const qn_form *form, const void *att
       group_open = false;
     }
     qn_text_add(p->out, "%s%s = ", comma, f->name);
-    print_field_value(p, f, attr, true, f->name);
+    print_field_value(p, f, attr, true, f->mnemonic ? f->mnemonic : f->name);
     comma = ", ";
   }
   if (group_open) {

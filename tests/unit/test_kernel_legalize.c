@@ -202,3 +202,79 @@ Test(kernel_legalize, is_deterministic) {
   qn_kernel_free(&x);
   qn_kernel_free(&y);
 }
+
+/* ---- devices that end loops after so many rounds ---- */
+
+/* sum over i < 701 of (sum over j < 300 of x[j] * i) + (sum over j from i up to 701 of x[j]), in order */
+static void build_loops(qn_kernel *k, uint64_t outer) {
+  qn_kbuild b;
+  *k = (qn_kernel){.items = 1, .binding_count = 2, .param_count = 1};
+  QN_ASSERT_OK(qn_kbuild_begin(&b, k));
+  uint32_t in = qn_kb_buffer(&b, QN_F32, 0, qn_kb_new_param(&b), true, false, 1);
+  uint32_t out = qn_kb_buffer(&b, QN_F32, 1, qn_kb_new_param(&b), false, true, 1);
+  qn_sink *s = &b.sink;
+  qn_sval zero = qs_bits(s, QN_I32, 0), end = qs_bits(s, QN_I32, outer);
+  qn_sval sum = qn_kb_var(&b, qs_const(s, QN_F32, 0));
+  qn_sval i = qn_kb_loop(&b, zero, end, 1, true);
+  qn_sval j = qn_kb_loop(&b, zero, qs_bits(s, QN_I32, 300), 1, true);
+  qn_sval x = qn_kb_load(&b, in, j, 1, (qn_sval){0});
+  qn_kb_set(&b, sum, qs_add(s, qn_kb_get(&b, sum), qs_mul(s, x, qs_convert(s, QN_F32, i))));
+  qn_kb_close(&b);
+  j = qn_kb_loop(&b, i, end, 1, true);
+  x = qn_kb_load(&b, in, j, 1, (qn_sval){0});
+  qn_kb_set(&b, sum, qs_add(s, qn_kb_get(&b, sum), x));
+  qn_kb_close(&b);
+  qn_kb_close(&b);
+  qn_kb_store(&b, out, zero, qn_kb_get(&b, sum), (qn_sval){0});
+  QN_ASSERT_OK(qn_kbuild_end(&b));
+}
+
+/* Rounds of one item at most, the loops' ends being constants. */
+static double rounds_of(const qn_kernel *k) {
+  double sum = 0, around[8] = {1};
+  int depth = 0;
+  for (size_t i = 1; i < k->count; ++i) {
+    const qn_kinst *in = &k->insts[i];
+    if (in->kop == QN_K_LOOP) {
+      double n = (double)k->insts[in->b].imm / (double)in->imm;
+      around[depth + 1] = around[depth] * n;
+      sum += around[depth + 1];
+      ++depth;
+    } else if (in->kop == QN_K_IF) {
+      around[depth + 1] = around[depth];
+      ++depth;
+    } else if (in->kop == QN_K_END) {
+      --depth;
+    }
+  }
+  return sum;
+}
+
+Test(kernel_legalize, loops_stay_below_a_bound_on_rounds) {
+  static float x[701], got[2];
+  qn_device_caps caps = case_devices[0].caps;
+  caps.max_loop_rounds = 65535;
+  for (int i = 0; i < 701; ++i)
+    x[i] = (float)(i * 37 % 101) / 64;
+  qn_kernel k, legal;
+  build_loops(&k, 701);
+  cr_expect(rounds_of(&k) > 400000);
+  QN_ASSERT_OK(qn_kernel_legalize(&k, &caps, &legal));
+  QN_EXPECT_OK(qn_kernel_verify(&legal));
+  cr_expect(rounds_of(&legal) < 65535, "%g rounds", rounds_of(&legal));
+  uint32_t params[3] = {1, 0, 0};
+  qn_kernel_interpret(&k, (void *[]){x, &got[0]}, params, 0, 1);
+  qn_kernel_interpret(&legal, (void *[]){x, &got[1]}, params, 0, 1);
+  cr_expect(got[0] == got[1] && got[0] != 0, "%g, expected %g", (double)got[1], (double)got[0]);
+  qn_kernel_free(&legal);
+  qn_kernel_free(&k);
+}
+
+Test(kernel_legalize, too_many_rounds_are_refused) {
+  qn_device_caps caps = case_devices[0].caps;
+  caps.max_loop_rounds = 1000;
+  qn_kernel k, legal;
+  build_loops(&k, 70001);
+  QN_EXPECT_FAIL(qn_kernel_legalize(&k, &caps, &legal), QN_UNSUPPORTED, "rounds of loops");
+  qn_kernel_free(&k);
+}

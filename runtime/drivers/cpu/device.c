@@ -99,6 +99,7 @@ qn_status qn_cpu_describe(qn_device_caps *c) {
                         .i8 = true,
                         .storage8 = true,
                         .storage16 = true,
+                        .max_loop_rounds = UINT32_MAX,
                         .denormals = keeps_denormals(),
                         .fma = fuses()};
   (void)snprintf(c->id, sizeof c->id, "cpu");

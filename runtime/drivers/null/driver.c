@@ -27,6 +27,7 @@ static void describe(qn_device_caps *c) {
                         .i8 = true,
                         .storage8 = true,
                         .storage16 = true,
+                        .max_loop_rounds = UINT32_MAX,
                         .denormals = true,
                         .fma = true};
   (void)snprintf(c->id, sizeof c->id, "null");

@@ -1,5 +1,6 @@
-/* What drivers say of themselves and what they do differ, so three things are measured when a device is opened: whether
- * f32 subnormals survive arithmetic, whether fma rounds once, and whether a buffer made over host memory is that memory. */
+/* What drivers say of themselves and what they do differ, so four things are measured when a device is opened: whether
+ * f32 subnormals survive arithmetic, whether fma rounds once, whether loops run to their end, and whether a buffer made over host memory is that
+ * memory. */
 #include "ocl.h"
 
 #include <stdlib.h>
@@ -13,19 +14,24 @@ static const char source[] = "__kernel void qn_probe(__global float *x) {\n"
                              "  x[10] = fma(x[3], x[3], x[4]);\n"
                              "  x[11] = fma(x[2], x[5], x[6]);\n"
                              "  x[12] = x[7];\n"
+                             "  uint n = 1;\n"
+                             "  for (uint i = 0; i < (uint)x[13]; i++)\n"
+                             "    n = n * 1664525u + i;\n"
+                             "  x[14] = as_float(n & 0x1fffffffu | 0x20000000u);\n"
                              "}\n";
 enum { FLOATS = 64 };
 
-static const float inputs[8] = {
+static const float inputs[14] = {
     0x1p-100f,          0x1p-40f, /* product 2^-140, subnormal */
     0x1p-140f,                    /* doubled: subnormal */
     1.0f + 0x1p-12f,              /* its square less the next is 2^-24 only when rounded once */
-    -(1.0f + 0x1p-11f), 1.0f,     0.0f, 42.0f,
+    -(1.0f + 0x1p-11f), 1.0f,     0.0f, 42.0f, [QN_PROBE_ROUNDS_AT] = QN_PROBE_ROUNDS,
 };
 
 static void judge(ocl_device *d, const float *x) {
   d->base.caps.denormals = x[8] == 0x1p-140f && x[9] == 0x1p-139f && x[11] == 0x1p-140f;
   d->base.caps.fma = x[10] == 0x1p-24f;
+  d->base.caps.max_loop_rounds = qn_probe_rounds(&x[14]);
 }
 
 static cl_int launch(ocl_device *d, cl_program program, cl_mem mem) {

@@ -1,5 +1,5 @@
-/* Two things that drivers misreport are measured when a device is opened: whether f32 subnormals survive arithmetic, and
- * whether fma rounds once. probe.comp is the kernel, probe_words.h its words. */
+/* Three things that drivers misreport or hide are measured when a device is opened: whether f32 subnormals survive arithmetic, whether
+ * fma rounds once, and whether loops run to their end. probe.comp is the kernel, probe_words.h its words. */
 #include "vk.h"
 
 #include <string.h>
@@ -7,11 +7,11 @@
 #include "probe_words.h"
 
 /* In a buffer, so that no compiler folds them on the host. */
-static const float inputs[8] = {
+static const float inputs[14] = {
     0x1p-100f,          0x1p-40f, /* product 2^-140, subnormal */
     0x1p-140f,                    /* doubled: subnormal */
     1.0f + 0x1p-12f,              /* its square less the next is 2^-24 only when rounded once */
-    -(1.0f + 0x1p-11f), 1.0f,     0.0f, 42.0f,
+    -(1.0f + 0x1p-11f), 1.0f,     0.0f, 42.0f, [QN_PROBE_ROUNDS_AT] = QN_PROBE_ROUNDS,
 };
 
 static qn_status run(vk_device *d, qn_buffer *b, qn_program *p) {
@@ -35,6 +35,7 @@ static qn_status measure(vk_device *d, qn_buffer *b, qn_program *p) {
                   (double)x[12]);
   d->base.caps.denormals = x[8] == 0x1p-140f && x[9] == 0x1p-139f && x[11] == 0x1p-140f;
   d->base.caps.fma = x[10] == 0x1p-24f;
+  d->base.caps.max_loop_rounds = qn_probe_rounds(&x[14]);
   return QN_OK;
 }
 

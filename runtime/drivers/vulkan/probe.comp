@@ -12,4 +12,8 @@ void main() {
   precise float q = fma(x[2], x[5], x[6]);
   x[11] = q;
   x[12] = x[7];
+  uint n = 1u;
+  for (uint i = 0u; i < uint(x[13]); i++)
+    n = n * 1664525u + i;
+  x[14] = uintBitsToFloat(n & 0x1fffffffu | 0x20000000u);
 }

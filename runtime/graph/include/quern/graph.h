@@ -151,6 +151,9 @@ typedef struct qn_attr_fft {
   qn_fft_type type;
   qn_dims length;
 } qn_attr_fft;
+typedef struct qn_attr_triangle {
+  bool lower;
+} qn_attr_triangle; /* cholesky */
 typedef struct qn_attr_solve {
   bool left_side, lower, unit_diagonal;
   int32_t transpose_a; /* 0 no, 1 transpose, 2 adjoint */

@@ -182,6 +182,22 @@ qn_val qn_dot_general_at(qn_place at, qn_val lhs, qn_val rhs, const qn_attr_dot 
 #define qn_dot_general(lhs, rhs, dims, preferred) qn_dot_general_at(QN_HERE, lhs, rhs, dims, preferred)
 qn_val qn_dot_at(qn_place at, qn_val lhs, qn_val rhs); /* last axis of lhs with first of rhs (matrices, vectors) */
 #define qn_dot(lhs, rhs) qn_dot_at(QN_HERE, lhs, rhs)
+/* StableHLO's convolution. In `dims`, lists that are empty and group counts that are 0 mean no stride, padding, dilation, reversal, groups. */
+qn_val qn_convolution_at(qn_place at, qn_val lhs, qn_val rhs, const qn_attr_conv *dims);
+#define qn_convolution(lhs, rhs, dims) qn_convolution_at(QN_HERE, lhs, rhs, dims)
+/* For models: x [batch, spatial.., features], w [spatial.., features / groups, outputs]. A NULL description is all defaults. */
+typedef enum qn_conv_padding { QN_CONV_VALID, QN_CONV_SAME } qn_conv_padding;
+typedef struct qn_conv_desc {
+  qn_conv_padding padding;
+  const int64_t *stride, *dilation; /* one for each spatial axis; NULL: ones */
+  int64_t groups;                   /* 0: 1 */
+  bool transpose_kernel;            /* conv_transpose: w is that of the convolution whose gradient this is */
+} qn_conv_desc;
+qn_val qn_conv_at(qn_place at, qn_val x, qn_val w, const qn_conv_desc *desc);
+#define qn_conv(x, w, ...) qn_conv_at(QN_HERE, x, w, __VA_ARGS__) /* `desc` may be a compound literal */
+/* As jax.lax.conv_transpose: strides enlarge, SAME gives stride times the size. */
+qn_val qn_conv_transpose_at(qn_place at, qn_val x, qn_val w, const qn_conv_desc *desc);
+#define qn_conv_transpose(x, w, ...) qn_conv_transpose_at(QN_HERE, x, w, __VA_ARGS__)
 
 /* ---- indexing ---- */
 qn_val qn_gather_at(qn_place at, qn_val x, qn_val starts, const qn_attr_gather *dims);

@@ -97,6 +97,11 @@ struct qn_recording {
  * do nothing. False when they do not fit, or when the product would not fit a u32. groups 0 gives 0 x 1 x 1. */
 bool qn_fold_groups(uint32_t groups, const uint32_t max_groups[3], uint32_t out_groups[3]);
 
+/* Probes run n = n * 1664525 + i for x[13] rounds and leave n's low 29 bits in x[14], below those of a normal number. This finds
+ * how many rounds were run: the bound, or UINT32_MAX if it was all. */
+enum { QN_PROBE_ROUNDS_AT = 13, QN_PROBE_ROUNDS = 131072 };
+uint32_t qn_probe_rounds(const float *x);
+
 /* How messages and profiles call an entry: its label, else its name, else "unnamed". */
 const char *qn_code_entry_label(const qn_code_entry *e);
 
