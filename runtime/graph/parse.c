@@ -414,6 +414,19 @@ static bool add_operation(qn_parser *p, qn_stmt *s, const qn_val **out, int *out
               : qn_parse_no_memory(p);
 }
 
+/* chlo.broadcast_add and the like */
+static bool sugar(qn_parser *p, qn_stmt *s, bool generic, const qn_val **out, int *out_count) {
+  qn_val *v = QN_NEW(&p->arena, qn_val, 1);
+  if (!v)
+    return qn_parse_no_memory(p);
+  if (!qn_parse_sugar(p, s, generic, v))
+    return false;
+  *out = v;
+  *out_count = 1;
+  return check_types(p, s, s->operand_types, s->operand_type_count, s->operands, s->operand_count, "operand") &&
+         check_types(p, s, s->result_types, s->result_type_count, v, 1, "result");
+}
+
 /* @f(%a) : (T) -> U */
 static bool call(qn_parser *p, qn_stmt *s, const qn_val **out, int *out_count) {
   const char *callee = NULL;
@@ -524,6 +537,9 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
   bool is_call = strcmp(s->name, "call") == 0 || strcmp(s->name, "func.call") == 0;
   if (is_call) {
     if (!call(p, s, &results, &count))
+      return false;
+  } else if (qn_parse_is_sugar(s->name)) {
+    if (!sugar(p, s, generic, &results, &count))
       return false;
   } else {
     if (strcmp(s->name, "stablehlo.custom_call") == 0) {

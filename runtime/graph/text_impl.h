@@ -246,6 +246,9 @@ bool qn_parse_reduce_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_while_form(qn_parser *p, qn_stmt *s);
 /* Gives all regions of a control operation the captures of each: they become s->captures. */
 bool qn_parse_unite_captures(qn_parser *p, qn_stmt *s);
+/* Client operations without a row (parse_chlo.c): read and built. */
+bool qn_parse_is_sugar(const char *name);
+bool qn_parse_sugar(qn_parser *p, qn_stmt *s, bool generic, qn_val *out);
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif
