@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "quern/check.h"
 #include "runner.h"
 
 enum { SHOWN = 12, FEW = 6 };
@@ -16,6 +17,7 @@ typedef struct job {
   qn_cache *cache;
   cli_arrays in, out, want;
   cli_run_stats stats;
+  qn_nan_report nans;
   bool failed;
 } job;
 
@@ -88,6 +90,23 @@ static void judge(job *j, bool as_json, qn_text *json) {
   qn_text_free(&lines);
 }
 
+static void report_nans(job *j, bool as_json, qn_text *json) {
+  qn_text line = {0};
+  bool checked = qn_cli_flag(j->args, "check-nans");
+  if (!checked)
+    return;
+  j->failed |= j->nans.origin != QN_NAN_NONE;
+  qn_nan_report_print(&j->nans, &line);
+  qn_text_puts(json, ",\"nans\":");
+  if (j->nans.origin == QN_NAN_NONE)
+    qn_text_puts(json, "null");
+  else
+    qn_text_json_string(json, line.buf ? line.buf : "");
+  if (line.buf && !as_json)
+    puts(line.buf);
+  qn_text_free(&line);
+}
+
 static void report(job *j) {
   bool as_json = qn_cli_flag(j->args, "json");
   const cli_run_stats *s = &j->stats;
@@ -100,7 +119,9 @@ static void report(job *j) {
   if (!as_json && !j->compare && !qn_cli_text(j->args, "out"))
     print_results(j);
   judge(j, as_json, &json);
-  qn_text_add(&json, "],\"passed\":%s,\"launches\":%llu,\"fallbacks\":%llu,\"arena_bytes\":%llu,\"flops\":%.6g,",
+  qn_text_puts(&json, "]");
+  report_nans(j, as_json, &json);
+  qn_text_add(&json, ",\"passed\":%s,\"launches\":%llu,\"fallbacks\":%llu,\"arena_bytes\":%llu,\"flops\":%.6g,",
               j->failed ? "false" : "true", (unsigned long long)s->launches, (unsigned long long)s->fallbacks,
               (unsigned long long)s->arena, s->flops);
   qn_text_add(&json, "\"compile_seconds\":%.6f,\"seconds\":{\"least\":%.9f,\"median\":%.9f}}", s->compile_seconds,
@@ -138,6 +159,17 @@ static qn_status load(job *j) {
   return qn_cli_arrays_allocate(&j->out);
 }
 
+static qn_status check_nans(job *j) {
+  const void **in = calloc(j->in.count + 1, sizeof *in);
+  if (!in)
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a list of inputs");
+  for (size_t i = 0; i < j->in.count; i++)
+    in[i] = j->in.items[i].data;
+  qn_status st = qn_check_nans(j->device, j->cache, j->g, in, &j->nans);
+  free(in);
+  return st;
+}
+
 static qn_status execute(job *j) {
   const char *which = qn_cli_text(j->args, "device"), *out = qn_cli_text(j->args, "out");
   QN_TRY(load(j));
@@ -147,6 +179,8 @@ static qn_status execute(job *j) {
   }
   QN_TRY(qn_cli_run_graph(j->device, j->cache, qn_graph_retain(j->g), &j->in, &j->out,
                           (int)qn_cli_number(j->args, "repeat", 1), &j->stats));
+  if (qn_cli_flag(j->args, "check-nans"))
+    QN_TRY(check_nans(j));
   return out ? qn_cli_arrays_write(&j->out, out) : QN_OK;
 }
 
@@ -184,6 +218,8 @@ const cli_command qn_cli_run = {
             {"atol", "A", CLI_TEXT, 0, "absolute tolerance (default 1e-5)"},
             {"device", "D", CLI_TEXT, 0, "as 'quern devices' names it, or cpu-ref, the reference interpreter"},
             {"repeat", "N", CLI_NUMBER, 1, "runs that often and says the least and the median time"},
+            {"check-nans", NULL, CLI_FLAG, 0,
+             "names the operation that made the first NaN of a result; ends with 1 then"},
             {"json", NULL, CLI_FLAG, 0, "the report as JSON"},
         },
     .more =
