@@ -10,7 +10,9 @@
 /* ---- life ---- */
 qn_status qn_cli_arrays_create(const qn_graph *g, bool results, cli_arrays *out) {
   size_t count = results ? qn_graph_result_count(g) : qn_graph_param_count(g);
-  *out = (cli_arrays){.items = calloc(count + 1, sizeof *out->items), .owned = calloc(count + 1, sizeof *out->owned)};
+  *out = (cli_arrays){.items = calloc(count + 1, sizeof *out->items),
+                      .owned = calloc(count + 1, sizeof *out->owned),
+                      .results = results};
   if (!out->items || !out->owned)
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a list of arrays");
   for (; out->count < count; out->count++) {
@@ -134,12 +136,13 @@ static bool number_of(const char *name, const char *prefix, size_t *out) {
   return *end == '\0' || strcmp(end, ".re") == 0 || strcmp(end, ".im") == 0;
 }
 
-static qn_status read_named(cli_arrays *a, const source *s, const char *prefix) {
+static qn_status read_named(cli_arrays *a, const source *s) {
+  const char *prefix = a->results ? "out" : "in";
   size_t number = 0;
   for (size_t i = 0; i < source_count(s); i++)
     if (number_of(source_at(s, i)->name, prefix, &number) && number >= a->count)
       return QN_ERR(QN_INVALID, "%s: it has %s, but the program has only %zu %s", s->path, source_at(s, i)->name,
-                    a->count, prefix[0] == 'i' ? "inputs" : "results");
+                    a->count, a->results ? "results" : "inputs");
   for (size_t i = 0; i < a->count; i++) {
     char positional[32];
     (void)snprintf(positional, sizeof positional, "arr_%zu", i);
@@ -174,8 +177,8 @@ qn_status qn_cli_arrays_read(cli_arrays *a, const char *path, size_t *position) 
   if (f == FORMAT_NPY)
     return read_npy(a, path, position);
   qn_status st = f == FORMAT_NPZ ? qn_npz_open(path, &s.npz) : qn_safetensors_open(path, &s.tensors);
-  if (st == QN_OK && a->count)
-    st = read_named(a, &s, a->items[0].name[0] == 'i' ? "in" : "out");
+  if (st == QN_OK)
+    st = read_named(a, &s);
   qn_npz_close(s.npz);
   qn_safetensors_close(s.tensors);
   return st;

@@ -10,6 +10,7 @@ typedef struct cli_arrays {
   qn_safetensor *items; /* names are "in0" .. or "out0" .. */
   void **owned;
   size_t count;
+  bool results; /* of a program, not its inputs */
   qn_arena names;
 } cli_arrays;
 

@@ -103,6 +103,7 @@ void qn_cli_element(const qn_type *t, const void *data, int64_t index, qn_text *
   int digits = dt == QN_F64 || dt == QN_C128 ? 17 : dt == QN_F32 || dt == QN_C64 ? 9 : 5;
   if (qn_dtype_is_float(dt) || qn_dtype_is_complex(dt)) {
     number x = number_at(dt, data, index);
+    x.re = isnan(x.re) ? (double)NAN : x.re; /* whatever its sign */
     if (qn_dtype_is_complex(dt))
       qn_text_add(out, "(%.*g,%.*g)", digits, x.re, digits, x.im);
     else

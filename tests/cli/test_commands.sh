@@ -38,7 +38,7 @@ expect 2 "usage: quern COMMAND"
 expect 0 "usage: quern COMMAND" --help
 expect 0 "usage: quern COMMAND" help
 expect 0 "quern 0." --version
-for command in devices train explain replay cache; do
+for command in devices train run transform explain replay cache; do
   expect 0 "usage: quern $command" "$command" --help
   expect 0 "usage: quern $command" help "$command"
   expect 0 "$command" --help
@@ -64,7 +64,7 @@ QN_DEVICE=nonsense expect 0 "QN_DEVICE is nonsense" devices
 expect 2 "train --out needs a value" train mnist_mlp --out
 expect 2 "train --scale takes no value" train mnist_mlp --scale=1
 expect 2 'no device "gpu:9"; there are: ' train mnist_mlp --device gpu:9
-expect 2 "runs 'quern replay' only" train mnist_mlp --device cpu-ref
+expect 2 "runs 'quern run' and 'quern replay' only" train mnist_mlp --device cpu-ref
 expect 2 "nowhere" train mnist_mlp --device cpu --data "$work/nowhere" --out "$work/out" --steps 1
 expect_one_line train mnist_mlp --device gpu:9
 
