@@ -38,9 +38,10 @@ static int set_number(const cli_command *c, const cli_option *o, const char *tex
   long long most = o->kind == CLI_LONG ? LLONG_MAX : INT_MAX;
   errno = 0;
   *out = strtoll(text, &end, 10);
-  if (!*text || *end || errno || *out < o->least)
+  bool beyond = errno == ERANGE && *out > 0;
+  if (!*text || *end || (errno && !beyond) || *out < o->least)
     return qn_cli_usage("%s --%s: '%s' is no whole number from %lld on", c->name, o->name, text, o->least);
-  if (*out > most)
+  if (beyond || *out > most)
     return qn_cli_usage("%s --%s: %s is too large, expected at most %lld", c->name, o->name, text, most);
   return CLI_OK;
 }

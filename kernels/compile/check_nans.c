@@ -291,11 +291,13 @@ void qn_nan_report_print(const qn_nan_report *r, qn_text *out) {
     return;
   }
   if (r->origin == QN_NAN_INPUT)
-    qn_text_add(out, "input %zu brought %" PRId64 " NaNs in %s", r->input, r->count, qn_type_str(&r->type));
+    qn_text_add(out, "input %zu brought %" PRId64 " NaN%s in %s", r->input, r->count, r->count == 1 ? "" : "s",
+                qn_type_str(&r->type));
   else if (r->origin == QN_NAN_CONSTANT)
     qn_text_add(out, "a constant of %s holds a NaN", qn_type_str(&r->type));
   else
-    qn_text_add(out, "%s made %" PRId64 " NaNs in %s, the first at ", r->op, r->count, qn_type_str(&r->type));
+    qn_text_add(out, "%s made %" PRId64 " NaN%s in %s, the first at ", r->op, r->count, r->count == 1 ? "" : "s",
+                qn_type_str(&r->type));
   if (r->origin == QN_NAN_OPERATION) {
     int64_t at[QN_MAX_RANK], rest = r->first;
     for (int i = r->type.rank - 1; i >= 0; i--) {

@@ -128,7 +128,7 @@ iota x 3xf32
 run 0 "$work/x.mlir" --device cpu --out "$work/x.npy"
 for device in cpu cpu-ref; do
   run 1 $data/nan.mlir --in "$work/x.npy" --check-nans --device $device
-  has "sqrt made 1 NaNs in f32[3], the first at [0], of operands without any ($data/nan.mlir:7:10)"
+  has "sqrt made 1 NaN in f32[3], the first at [0], of operands without any ($data/nan.mlir:7:10)"
   run 0 $data/add_one.mlir --in $data/add_one.safetensors --check-nans --device $device
   has "no result holds a NaN"
 done
