@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "quern/op.h"
+#include "quern/ops.h"
 
 enum { MOST_ROUNDS = 32, MOST_REGIONS = 8 };
 
@@ -13,12 +14,38 @@ typedef struct plainer {
   qn_status st;
 } plainer;
 
-static bool is_own(const qn_node *n) { return strncmp(qn_op_get(n->op)->name, "quern.", 6) == 0; }
+/* Operations that take more element types here than in StableHLO, and how the others are said there. */
+static qn_val integer_square(const qn_node *n, const qn_val *in) { return qn_multiply_at(n->place, in[0], in[0]); }
+static qn_val unsigned_sign(const qn_node *n, const qn_val *in) {
+  return qn_minimum_at(n->place, in[0], qn_like_at(n->place, in[0], 1));
+}
+
+typedef qn_val (*spell_fn)(const qn_node *n, const qn_val *in);
+static const struct {
+  qn_op op;
+  unsigned dtypes; /* of operand 0: those that StableHLO lacks */
+  spell_fn spell;
+} spellings[] = {
+    {QN_OP_SQUARE, QN_D_INT, integer_square},
+    {QN_OP_SIGN, QN_D_UNSIGNED, unsigned_sign},
+};
+
+static spell_fn spelling_of(const qn_graph *g, const qn_node *n) {
+  for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+    if (spellings[i].op == n->op &&
+        spellings[i].dtypes >> qn_dtype_classify(qn_graph_type(g, n->operands[0])->dtype) & 1)
+      return spellings[i].spell;
+  return NULL;
+}
+
+static bool is_own(const qn_graph *g, const qn_node *n) {
+  return strncmp(qn_op_get(n->op)->name, "quern.", 6) == 0 || spelling_of(g, n);
+}
 
 static bool has_own(const qn_graph *g) {
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
-    if (is_own(n))
+    if (is_own(g, n))
       return true;
     for (int r = 0; r < n->region_count; r++)
       if (has_own(n->regions[r]))
@@ -37,6 +64,11 @@ static bool is_identity(const qn_graph *g, const qn_node *n) {
 
 static bool replace_own(qn_graph *to, const qn_graph *from, const qn_node *n, const qn_val *operands, qn_val *out) {
   const qn_op_def *row = qn_op_get(n->op);
+  spell_fn spell = spelling_of(from, n);
+  if (spell) {
+    out[0] = spell(n, operands);
+    return true;
+  }
   qn_rule r = {
       .g = to, .node = n, .attr = n->attr, .in_count = n->operand_count, .out_count = n->result_count, .in = operands};
   qn_graph_set_place(to, &n->place);
@@ -60,7 +92,7 @@ static bool step(qn_graph *to, const qn_graph *from, const qn_node *n, const qn_
   plainer *p = user;
   qn_graph *regions[MOST_REGIONS] = {NULL};
   bool nested = false;
-  if (is_own(n))
+  if (is_own(from, n))
     return replace_own(to, from, n, operands, out);
   for (int r = 0; r < n->region_count; r++)
     nested |= has_own(n->regions[r]);
