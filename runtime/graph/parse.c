@@ -9,6 +9,13 @@
 enum { MOST_NODES = 1000000 };
 
 /* ---- failures, tokens ---- */
+/* Messages quote the text, which may be anything: what a terminal would obey is shown as '?'. */
+static void make_plain(char *message) {
+  for (char *c = message; *c; c++)
+    if ((unsigned char)*c < 0x20 || *c == 0x7f)
+      *c = '?';
+}
+
 static bool failv(qn_parser *p, int line, int column, const char *format, va_list args) {
   if (p->code != QN_OK)
     return false;
@@ -16,6 +23,7 @@ static bool failv(qn_parser *p, int line, int column, const char *format, va_lis
   int at = snprintf(p->error, sizeof p->error, "%s:%d:%d: ", p->file, line, column);
   if (at >= 0 && at < (int)sizeof p->error)
     (void)vsnprintf(p->error + at, sizeof p->error - (size_t)at, format, args);
+  make_plain(p->error);
   return false;
 }
 
@@ -46,6 +54,7 @@ bool qn_parse_graph_failed(qn_parser *p, const qn_graph *g) {
   if (p->code == QN_OK) {
     p->code = g->failed == QN_OK ? QN_INTERNAL : g->failed;
     (void)snprintf(p->error, sizeof p->error, "%s", g->fail_text);
+    make_plain(p->error);
   }
   return false;
 }
@@ -575,7 +584,7 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
       if (s->op == QN_OP_NONE && strncmp(s->name, "chlo.", 5) == 0)
         s->op = qn_op_find(s->name + 5);
       if (s->op <= QN_OP_PARAMETER || !strchr(s->name, '.'))
-        return qn_parse_fail_at(p, s->at, "unknown operation '%s'", s->name);
+        return qn_parse_fail_at(p, s->at, "unknown operation '%.80s'", s->name);
       s->form = qn_form_get(s->op);
       if (!(generic ? qn_parse_generic(p, s) : s->form->parse ? s->form->parse(p, s) : qn_parse_pretty(p, s)))
         return false;

@@ -177,15 +177,16 @@ typedef struct qn_function {
   qn_lexer start; /* behind the name */
   qn_graph *graph;
   bool busy;
-  struct qn_function *next;
+  struct qn_function *next, *same; /* in the text's order, backwards; with the same hash */
 } qn_function;
+enum { QN_FUNCTION_LISTS = 1024 };
 
 struct qn_parser {
   qn_lexer lexer;
   qn_token tok;
   const char *file;
   qn_arena arena;
-  qn_function *functions;
+  qn_function *functions, **lists; /* by the hash of the name */
   const char *module;
   qn_bindings *scope;
   int depth;
