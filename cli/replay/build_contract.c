@@ -1,4 +1,4 @@
-/* Contractions: dot_general with its dimension numbers, and einsum by way of it. */
+/* Contractions: dot_general with its dimension numbers, einsum by way of it, and convolutions. */
 #include <string.h>
 
 #include "quern/ops.h"
@@ -13,6 +13,55 @@ static void dot_general(replay_build *b) {
   };
   b->out[0] =
       qn_dot_general(b->in[0], b->in[1], &d, qn_dtype_parse(qn_replay_text(b->attrs, "preferred_element_type")));
+}
+
+/* ---- convolutions ---- */
+
+static void pairs(const cJSON *attrs, const char *key, qn_dims *low, qn_dims *high) {
+  const cJSON *list = qn_replay_get(attrs, key);
+  for (const cJSON *pair = list ? list->child : NULL; pair && low->n < QN_MAX_RANK; pair = pair->next) {
+    low->d[low->n++] = (int64_t)cJSON_GetNumberValue(cJSON_GetArrayItem(pair, 0));
+    high->d[high->n++] = (int64_t)cJSON_GetNumberValue(cJSON_GetArrayItem(pair, 1));
+  }
+}
+
+static void convolution(replay_build *b) {
+  qn_attr_conv a = {
+      .stride = qn_replay_dims(b->attrs, "window_strides"),
+      .lhs_dilation = qn_replay_dims(b->attrs, "lhs_dilation"),
+      .rhs_dilation = qn_replay_dims(b->attrs, "rhs_dilation"),
+      .reversal = qn_replay_dims(b->attrs, "window_reversal"),
+      .input_batch = (int64_t)qn_replay_number(b->attrs, "input_batch_dimension", 0),
+      .input_feature = (int64_t)qn_replay_number(b->attrs, "input_feature_dimension", 0),
+      .input_spatial = qn_replay_dims(b->attrs, "input_spatial_dimensions"),
+      .kernel_input_feature = (int64_t)qn_replay_number(b->attrs, "kernel_input_feature_dimension", 0),
+      .kernel_output_feature = (int64_t)qn_replay_number(b->attrs, "kernel_output_feature_dimension", 0),
+      .kernel_spatial = qn_replay_dims(b->attrs, "kernel_spatial_dimensions"),
+      .output_batch = (int64_t)qn_replay_number(b->attrs, "output_batch_dimension", 0),
+      .output_feature = (int64_t)qn_replay_number(b->attrs, "output_feature_dimension", 0),
+      .output_spatial = qn_replay_dims(b->attrs, "output_spatial_dimensions"),
+      .feature_group_count = (int64_t)qn_replay_number(b->attrs, "feature_group_count", 1),
+      .batch_group_count = (int64_t)qn_replay_number(b->attrs, "batch_group_count", 1),
+  };
+  pairs(b->attrs, "padding", &a.pad_low, &a.pad_high);
+  b->out[0] = qn_convolution(b->in[0], b->in[1], &a);
+}
+
+static void conv_transpose(replay_build *b) {
+  static const char *const layout[] = {"NHWC", "HWIO", "NHWC"};
+  const cJSON *numbers = qn_replay_get(b->attrs, "dimension_numbers");
+  for (int i = 0; i < 3; i++) {
+    const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(numbers, i));
+    if (!text || strcmp(text, layout[i]) != 0) {
+      (void)qn_replay_not_built(b, "these dimension numbers");
+      return;
+    }
+  }
+  qn_dims stride = qn_replay_dims(b->attrs, "strides");
+  qn_conv_desc d = {.padding = strcmp(qn_replay_text(b->attrs, "padding"), "SAME") == 0 ? QN_CONV_SAME : QN_CONV_VALID,
+                    .stride = stride.d,
+                    .transpose_kernel = qn_replay_number(b->attrs, "transpose_kernel", 0) != 0};
+  b->out[0] = qn_conv_transpose(b->in[0], b->in[1], &d);
 }
 
 /* ---- einsum: a value with a letter for each axis ---- */
@@ -137,6 +186,8 @@ static void einsum(replay_build *b) {
 
 const replay_op qn_replay_contract[] = {
     {"dot_general", dot_general},
+    {"convolution", convolution},
+    {"conv_transpose", conv_transpose},
     {"einsum", einsum},
     {NULL, NULL},
 };

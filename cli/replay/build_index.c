@@ -134,6 +134,58 @@ static void take_along_axis(replay_build *b) {
   b->out[0] = strcmp(mode, "fill") == 0 ? filled(b, y, index, n, 0) : y;
 }
 
+/* ---- sorting ---- */
+
+static void sort(replay_build *b) {
+  size_t keys = (size_t)qn_replay_number(b->attrs, "num_keys", 1);
+  if (strcmp(qn_replay_text(b->attrs, "comparator"), "LT_TOTAL") != 0)
+    b->out[0] = qn_replay_not_built(b, "comparator");
+  else
+    qn_sort_keys(b->in, b->in_count, keys, (int64_t)qn_replay_number(b->attrs, "dimension", 0), false, b->out);
+}
+
+static void top_k(replay_build *b) { qn_top_k(X, (int64_t)qn_replay_number(b->attrs, "k", 0), &b->out[0], &b->out[1]); }
+
+/* Descending is ascending read from behind, as JAX does it. */
+static void jnp_sort(replay_build *b) {
+  int64_t axis = (int64_t)qn_replay_number(b->attrs, "axis", -1);
+  axis += axis < 0 ? qn_val_type(X)->rank : 0;
+  qn_sort_keys(&b->in[0], 1, 1, axis, false, b->out);
+  if (qn_replay_number(b->attrs, "descending", 0) > 0)
+    b->out[0] = qn_reverse(b->out[0], 1, &axis);
+}
+
+static void jnp_argsort(replay_build *b) {
+  int64_t axis = (int64_t)qn_replay_number(b->attrs, "axis", -1);
+  b->out[0] = qn_argsort(X, axis, qn_replay_number(b->attrs, "descending", 0) > 0);
+}
+
+/* The middle of the sorted elements, or the mean of the two in the middle; NaN where there is one among them. */
+static void jnp_median(replay_build *b) {
+  int64_t axis = (int64_t)qn_replay_number(b->attrs, "axis", -1);
+  qn_type t = *qn_val_type(X);
+  axis += axis < 0 ? t.rank : 0;
+  int64_t n = t.dims[axis], start[QN_MAX_RANK] = {0};
+  qn_val sorted, halves[2];
+  qn_sort_keys(&b->in[0], 1, 1, axis, false, &sorted);
+  for (int i = 0; i < 2; i++) {
+    start[axis] = i ? n / 2 : (n - 1) / 2;
+    t.dims[axis] = start[axis] + 1;
+    halves[i] = qn_slice(sorted, start, t.dims, NULL);
+  }
+  qn_val middle = qn_mul(qn_add(halves[0], halves[1]), qn_like(X, 0.5));
+  start[axis] = n - 1;
+  t.dims[axis] = n;
+  qn_val last = qn_slice(sorted, start, t.dims, NULL);
+  middle = qn_select(qn_ne(last, last), last, middle);
+  int64_t dims[QN_MAX_RANK];
+  int rank = 0;
+  for (int i = 0; i < t.rank; i++)
+    if (i != axis)
+      dims[rank++] = t.dims[i];
+  b->out[0] = qn_reshape(middle, rank, dims);
+}
+
 const replay_op qn_replay_index[] = {
     {"gather", gather},
     {"scatter", scatter},
@@ -141,5 +193,10 @@ const replay_op qn_replay_index[] = {
     {"jnp.segment_max", segment_max},
     {"jnp.take", take},
     {"jnp.take_along_axis", take_along_axis},
+    {"sort", sort},
+    {"chlo.top_k", top_k},
+    {"jnp.sort", jnp_sort},
+    {"jnp.argsort", jnp_argsort},
+    {"jnp.median", jnp_median},
     {NULL, NULL},
 };

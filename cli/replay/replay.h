@@ -103,7 +103,8 @@ void qn_replay_function_free(replay_function *f);
 /* ---- operations by name (table.c, build_*.c) ---- */
 replay_build_fn qn_replay_find_op(const char *name);
 extern const replay_op qn_replay_elementwise[], qn_replay_activations[], qn_replay_reduce[], qn_replay_shape[],
-    qn_replay_index[], qn_replay_subscript[], qn_replay_contract[], qn_replay_random[], qn_replay_control[];
+    qn_replay_index[], qn_replay_subscript[], qn_replay_contract[], qn_replay_random[], qn_replay_control[],
+    qn_replay_linalg[];
 /* An axis list of attrs: null or absent means all axes of x (count -1). Negative axes count from the end. */
 typedef struct replay_axes {
   int count; /* 0 and list NULL: all */

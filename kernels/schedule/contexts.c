@@ -66,8 +66,7 @@ qn_status qn_schedule_contexts(const qn_graph *g, bool *out_needed) {
     for (int j = 1; j < n->result_count; j++)
       for (uint32_t k = 0; k < all[n->first_result + (uint32_t)j].count && k < CONTEXT_LIMIT; k++)
         add_context(&own, all[n->first_result + (uint32_t)j].id[k]);
-    qn_op_kind kind = qn_op_get(n->op)->kind;
-    bool stored = kind == QN_KIND_REDUCE || kind == QN_KIND_CONTRACT || n->op == QN_OP_SCATTER || n->op == QN_OP_WHILE;
+    bool stored = qn_op_opens_part(n->op);
     if (own.count > CONTEXT_LIMIT && cost[n->first_result] >= CHEAP_TO_REPEAT)
       out_needed[n->first_result] = stored = true;
     if (stored) { /* computed once, at an index of its own */

@@ -137,7 +137,7 @@ static uint32_t view(qn_emit *e, uint32_t slab, uint64_t bytes, qn_dtype dtype, 
   return qn_kb_buffer(e->b, dtype, binding, word, !write, write, (uint32_t)(QN_SLAB_ALIGN / qn_dtype_size(dtype)));
 }
 
-static uint32_t buffer_of(qn_emit *e, uint32_t value, bool write) {
+uint32_t qn_emit_buffer(qn_emit *e, uint32_t value, bool write) {
   uint32_t *slot = &e->buffers[value];
   if (*slot) {
     qn_kbuffer *kb = &e->b->kernel->buffers[*slot - 1];
@@ -192,7 +192,7 @@ static qn_sval redirect(qn_emit *e, uint32_t value, qn_ix *at, qn_sval mask) {
 }
 
 static qn_sval load(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval mask) {
-  uint32_t buffer = buffer_of(e, value, false);
+  uint32_t buffer = qn_emit_buffer(e, value, false);
   qn_ix at = qn_ix_offset(e, idx, type_of(e, value));
   mask = redirect(e, value, &at, mask);
   bool vmask = mask.id && qn_kb_lanes(e->b, mask) > 1;
@@ -211,7 +211,7 @@ qn_sval qn_emit_reload(qn_emit *e, uint32_t value, const qn_ix *idx) { return lo
 void qn_emit_store(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval val, qn_sval mask) {
   if (e->status != QN_OK)
     return;
-  uint32_t buffer = buffer_of(e, value, true);
+  uint32_t buffer = qn_emit_buffer(e, value, true);
   qn_ix at = qn_ix_offset(e, idx, type_of(e, value));
   bool vmask = mask.id && qn_kb_lanes(e->b, mask) > 1;
   if (!at.vec.id && at.stride == 0) {
@@ -354,6 +354,11 @@ static qn_sval emit_transpose(qn_emit *e, const qn_node *n, const qn_type *t, co
   return qn_emit_value(e, n->operands[0], at, mask);
 }
 
+static qn_sval emit_barrier(qn_emit *e, const qn_node *n, const qn_type *t, const qn_ix *idx, qn_sval mask) {
+  (void)t;
+  return qn_emit_value(e, n->operands[0], idx, mask);
+}
+
 static qn_sval emit_reverse(qn_emit *e, const qn_node *n, const qn_type *t, const qn_ix *idx, qn_sval mask) {
   const qn_dims *axes = &((const qn_attr_dims *)n->attr)->dims;
   qn_ix at[QN_MAX_RANK];
@@ -458,11 +463,26 @@ static qn_sval emit_bitcast(qn_emit *e, const qn_node *n, const qn_type *t, cons
 
 /* ---- indexing ---- */
 
-static qn_sval start_index(qn_emit *e, qn_sval raw, int64_t most) {
-  qn_sval v = qn_expand_convert(e->k, QN_I32, raw);
-  qn_sval in[3] = {qn_emit_i32(e, 0), v, qn_emit_i32(e, most)};
-  return qn_expand_clamp(e->k, in, NULL);
+/* Held in its own type: wide and unsigned indexes have values that i32 has not. */
+qn_sval qn_emit_start(qn_emit *e, qn_sval raw, int64_t most, qn_sval *out_fits) {
+  qn_dtype t = e->k->dtype(e->k, raw);
+  if (qn_dtype_size(t) < 4) {
+    raw = qs_convert(e->k, QN_I32, raw);
+    t = QN_I32;
+  }
+  qn_sval zero = qs_bits(e->k, t, 0), limit = qs_bits(e->k, t, (uint64_t)most), below = qs_le(e->k, raw, limit);
+  qn_sval held = qs_select(e->k, below, raw, limit);
+  if (qn_dtype_is_signed(t)) {
+    qn_sval above = qs_ge(e->k, raw, zero);
+    held = qs_select(e->k, above, held, zero);
+    below = qs_and(e->k, below, above);
+  }
+  if (out_fits)
+    *out_fits = below;
+  return qs_convert(e->k, QN_I32, held);
 }
+
+static qn_sval start_index(qn_emit *e, qn_sval raw, int64_t most) { return qn_emit_start(e, raw, most, NULL); }
 
 static qn_sval emit_dynamic_slice(qn_emit *e, const qn_node *n, const qn_type *t, const qn_ix *idx, qn_sval mask) {
   const qn_type *in = type_of(e, n->operands[0]);
@@ -527,6 +547,7 @@ static const struct {
 } forms[] = {{QN_OP_BROADCAST_IN_DIM, emit_broadcast},
              {QN_OP_RESHAPE, emit_reshape},
              {QN_OP_TRANSPOSE, emit_transpose},
+             {QN_OP_OPTIMIZATION_BARRIER, emit_barrier},
              {QN_OP_REVERSE, emit_reverse},
              {QN_OP_SLICE, emit_slice},
              {QN_OP_PAD, emit_pad},

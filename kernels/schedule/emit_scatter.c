@@ -1,8 +1,10 @@
-/* Scatter: deterministic, without atomics. Each item owns a range of the result; it copies the operand there, then walks all updates in order and
+/* Scatter of one array or several side by side: deterministic, without atomics. Each item owns a range of the result; it copies the operand there, then walks all updates in order and
  * applies those that fall into its range. Windows that don't fit completely are dropped. */
 #include "schedule.h"
 
 #include <string.h>
+
+enum { SCATTER_ARRAYS = 16 };
 
 static int64_t range_of(const qn_schedule *s, const sched_part *p) {
   int64_t n = qn_type_elements(&p->domain);
@@ -18,8 +20,9 @@ emit_slots qn_scatter_slots(const qn_schedule *s, const sched_part *p) {
 
 /* Index of the operand that update element `up` goes to, and whether its whole window fits. */
 static qn_sval target(qn_emit *e, const qn_node *n, const qn_attr_scatter *a, const qn_ix *up, qn_ix *at) {
-  const qn_type *in = qn_graph_type(e->s->g, n->operands[0]), *st = qn_graph_type(e->s->g, n->operands[1]);
-  const qn_type *ut = qn_graph_type(e->s->g, n->operands[2]);
+  uint32_t indices = n->operands[n->result_count];
+  const qn_type *in = qn_graph_type(e->s->g, n->operands[0]), *st = qn_graph_type(e->s->g, indices);
+  const qn_type *ut = qn_graph_type(e->s->g, n->operands[n->result_count + 1]);
   qn_ix where[QN_MAX_RANK];
   int axis = 0, window = 0;
   for (int i = 0; i < ut->rank; i++) {
@@ -39,9 +42,8 @@ static qn_sval target(qn_emit *e, const qn_node *n, const qn_attr_scatter *a, co
     if (a->index_vector_dim < st->rank)
       where[a->index_vector_dim] = qn_ix_const(e, c);
     int64_t d = a->scatter_dims_to_operand_dims.d[c];
-    qn_sval start = qn_expand_convert(e->k, QN_I32, qn_emit_value(e, n->operands[1], where, (qn_sval){0}));
-    qn_sval fits =
-        qs_and(e->k, qs_ge(e->k, start, qn_emit_i32(e, 0)), qs_le(e->k, start, qn_emit_i32(e, in->dims[d] - size[d])));
+    qn_sval raw = qn_emit_value(e, indices, where, (qn_sval){0}), fits;
+    qn_sval start = qn_emit_start(e, raw, in->dims[d] - size[d], &fits);
     ok = qn_emit_and(e, ok, fits);
     at[d] = qn_ix_add(e, at[d], qn_ix_scalar(e, start, 1));
   }
@@ -65,16 +67,22 @@ static void apply(qn_emit *e, walk_state *w) {
   qn_sval mine = qs_and(e->k, qs_ge(e->k, linear, w->begin), qs_lt(e->k, linear, w->end));
   qn_kb_if(e->b, qn_emit_and(e, ok, mine));
   size_t mark = qn_emit_memo_mark(e);
-  qn_sval args[2] = {qn_emit_reload(e, w->n->first_result, at),
-                     qn_emit_value(e, w->n->operands[2], w->up, (qn_sval){0})},
-          res;
-  qn_emit_region(e, w->n->regions[0], args, &res);
-  qn_emit_store(e, w->n->first_result, at, res, (qn_sval){0});
+  int n = w->n->result_count;
+  qn_sval args[3 * SCATTER_ARRAYS], res[SCATTER_ARRAYS];
+  for (int i = 0; i < n; i++) {
+    args[i] = qn_emit_reload(e, w->n->first_result + (uint32_t)i, at);
+    args[n + i] = qn_emit_value(e, w->n->operands[n + 1 + i], w->up, (qn_sval){0});
+  }
+  for (int i = 2 * n; i < w->n->operand_count - 1; i++) /* captured */
+    args[i] = qn_emit_value(e, w->n->operands[i + 1], NULL, (qn_sval){0});
+  qn_emit_region(e, w->n->regions[0], args, res);
+  for (int i = 0; i < n; i++)
+    qn_emit_store(e, w->n->first_result + (uint32_t)i, at, res[i], (qn_sval){0});
   qn_emit_close(e, mark);
 }
 
 static void walk_updates(qn_emit *e, walk_state *w, const int *order, int depth) {
-  const qn_type *ut = qn_graph_type(e->s->g, w->n->operands[2]);
+  const qn_type *ut = qn_graph_type(e->s->g, w->n->operands[w->n->result_count + 1]);
   if (depth == ut->rank) {
     apply(e, w);
     return;
@@ -88,10 +96,11 @@ static void walk_updates(qn_emit *e, walk_state *w, const int *order, int depth)
 
 void qn_emit_scatter(qn_emit *e) {
   const qn_node *n = qn_graph_node(e->s->g, e->part->hero);
-  const qn_type *out = qn_graph_type(e->s->g, n->first_result), *ut = qn_graph_type(e->s->g, n->operands[2]);
+  const qn_type *out = qn_graph_type(e->s->g, n->first_result),
+                *ut = qn_graph_type(e->s->g, n->operands[n->result_count + 1]);
   walk_state w = {.n = n, .a = n->attr};
-  if (n->operand_count != 3) {
-    qn_emit_fail(e, QN_ERR(QN_UNSUPPORTED, "scatter: %d operands, kernels take one array", n->operand_count));
+  if (n->result_count > SCATTER_ARRAYS || n->operand_count - 1 > 3 * SCATTER_ARRAYS) {
+    qn_emit_fail(e, QN_ERR(QN_UNSUPPORTED, "scatter: %d arrays, kernels take %d", n->result_count, SCATTER_ARRAYS));
     return;
   }
   int64_t count = qn_type_elements(out), range = range_of(e->s, e->part);
@@ -106,7 +115,9 @@ void qn_emit_scatter(qn_emit *e) {
   qn_sval i = qn_kb_loop(e->b, w.begin, w.end, 1, true);
   qn_ix idx[QN_MAX_RANK];
   qn_emit_set_origin(e, qn_ix_scalar(e, i, 1), out, idx);
-  qn_emit_store(e, n->first_result, idx, qn_emit_value(e, n->operands[0], idx, (qn_sval){0}), (qn_sval){0});
+  for (int k = 0; k < n->result_count; k++)
+    qn_emit_store(e, n->first_result + (uint32_t)k, idx, qn_emit_value(e, n->operands[k], idx, (qn_sval){0}),
+                  (qn_sval){0});
   e->origin.on = false;
   qn_emit_close(e, mark);
   /* Scatter axes outside, windows inside: updates of one element are applied in the order of their index vectors. */

@@ -4,8 +4,8 @@
  * needs it in memory: a result, an operand of a contraction that isn't cheap to recompute, a value that another part reads. A lazy value that is
  * aligned with the highest part it depends on is then stored by that part, as its epilogue; any other gets a map part. Because a value only ever
  * joins the highest part it depends on, parts stay numbered in dependency order and no cycle can arise. */
+#include "contract.h"
 #include "lower.h"
-#include "schedule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,7 +147,10 @@ static void align_move(const qn_schedule *s, const qn_node *n, const qn_type *t,
     return;
   const sched_part *p = &s->parts[o->align];
   const qn_type *in = type_of(s, n->operands[0]);
-  if (n->op == QN_OP_RESHAPE && o->space == SPACE_P && qn_type_same_but_units(in, t)) {
+  if (n->op == QN_OP_OPTIMIZATION_BARRIER) {
+    out->align = o->align;
+    out->space = o->space;
+  } else if (n->op == QN_OP_RESHAPE && o->space == SPACE_P && qn_type_same_but_units(in, t)) {
     out->align = o->align;
     out->space = SPACE_P;
   } else if (n->op == QN_OP_BROADCAST_IN_DIM && o->space == SPACE_P && p->kind == PART_ROW &&
@@ -180,13 +183,15 @@ static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type
     return qn_type_same_shape(type_of(s, n->operands[i]), t);
   if (n->op == QN_OP_DYNAMIC_UPDATE_SLICE)
     return i == 0;
+  if (n->op == QN_OP_OPTIMIZATION_BARRIER)
+    return true;
   return n->op == QN_OP_RESHAPE && qn_type_same_but_units(type_of(s, n->operands[i]), t);
 }
 
 static bool is_hero_of(const qn_schedule *s, int part, uint32_t v) {
   const sched_part *p = &s->parts[part];
   const qn_node *n = qn_graph_def(s->g, v);
-  if (p->kind == PART_CONTRACT || p->kind == PART_SCATTER)
+  if (p->kind == PART_CONTRACT || p->kind == PART_SCATTER || p->kind == PART_SORT)
     return n == qn_graph_node(s->g, p->hero);
   for (size_t i = 0; i < p->reduce_count; i++)
     if (n == qn_graph_node(s->g, p->reduces[i]))
@@ -297,39 +302,34 @@ static bool contiguous_along(const qn_schedule *s, uint32_t v, int64_t axis) {
   for (;;) {
     const qn_type *t = type_of(s, v);
     const qn_node *n = qn_graph_def(s->g, v);
-    if (s->values[v].material || n->op != QN_OP_TRANSPOSE)
+    bool keeps_axes = n->op == QN_OP_REVERSE || n->op == QN_OP_SLICE;
+    if (s->values[v].material || (n->op != QN_OP_TRANSPOSE && !keeps_axes))
       return axis == t->rank - 1 || t->dims[axis] == 1;
-    axis = ((const qn_attr_dims *)n->attr)->dims.d[axis];
+    if (n->op == QN_OP_REVERSE && qn_dims_has(&((const qn_attr_dims *)n->attr)->dims, axis))
+      return t->dims[axis] == 1;
+    axis = keeps_axes ? axis : ((const qn_attr_dims *)n->attr)->dims.d[axis];
     v = n->operands[0];
   }
 }
 
-static bool cheap_operand(const qn_schedule *s, uint32_t v) { return s->values[v].cost <= CHEAP_COST; }
-
-static int64_t last_free_axis(const qn_type *t, const qn_dims *batch, const qn_dims *contract) {
-  for (int64_t i = t->rank - 1; i >= 0; i--) {
-    bool used = false;
-    for (int j = 0; j < batch->n; j++)
-      used |= batch->d[j] == i;
-    for (int j = 0; j < contract->n; j++)
-      used |= contract->d[j] == i;
-    if (!used)
-      return i;
-  }
-  return -1;
+/* A window's elements are read once for every tap and every tile of columns: only movements are made again each time. */
+static bool stays_lazy(const qn_schedule *s, const qn_node *n, int operand, bool many_rows) {
+  uint32_t v = n->operands[operand];
+  if (n->op == QN_OP_CONVOLUTION && (operand == 0 || many_rows))
+    return s->values[v].cost == 0;
+  return s->values[v].cost <= CHEAP_COST;
 }
 
 static qn_status open_contract(qn_schedule *s, uint32_t index) {
   const qn_node *n = qn_graph_node(s->g, index);
-  const qn_attr_dot *a = n->attr;
   uint32_t result = n->first_result;
   const qn_type *out = type_of(s, result);
-  int64_t lane_axis = last_free_axis(type_of(s, n->operands[1]), &a->rhs_batch, &a->rhs_contract);
+  int64_t lane_axis = qn_contraction_lane_axis(s->g, n);
   bool many_rows = lane_axis >= 0 && qn_type_elements(out) > 8 * type_of(s, n->operands[1])->dims[lane_axis];
   for (int i = 0; i < 2; i++) {
     uint32_t v = n->operands[i];
     bool strided = i == 1 && many_rows && !contiguous_along(s, v, lane_axis);
-    if (!s->values[v].material && (s->no_fusion || strided || !cheap_operand(s, v)))
+    if (!s->values[v].material && (s->no_fusion || strided || !stays_lazy(s, n, i, many_rows)))
       QN_TRY(materialise(s, v));
     QN_TRY(settle(s, v, -1, ++s->walks));
   }
@@ -417,24 +417,48 @@ static qn_status place_reduce(qn_schedule *s, uint32_t index) {
   return QN_OK;
 }
 
+/* Results of a part that computes nothing but one node, whose operands are in memory or cheap. */
+static qn_status add_results(qn_schedule *s, const qn_node *n, int part) {
+  for (int i = 0; i < n->result_count; i++) {
+    uint32_t v = n->first_result + (uint32_t)i;
+    sched_part *p = &s->parts[part];
+    s->values[v] = (sched_value){.dep = part,
+                                 .align = -1,
+                                 .part = part,
+                                 .material = true,
+                                 .uses = s->values[v].uses,
+                                 .sources = UINT64_C(1) << (v % 64)};
+    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
+  }
+  return QN_OK;
+}
+
 static qn_status open_scatter(qn_schedule *s, uint32_t index) {
   const qn_node *n = qn_graph_node(s->g, index);
-  uint32_t result = n->first_result;
   for (int i = 0; i < n->operand_count; i++)
     QN_TRY(materialise(s, n->operands[i]));
-  if (!new_part(s, PART_SCATTER, type_of(s, result), index))
+  if (!new_part(s, PART_SCATTER, type_of(s, n->first_result), index))
     return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
   int part = (int)s->part_count - 1;
   QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
-  sched_value *sv = &s->values[result];
-  sv->dep = part;
-  sv->align = -1;
-  sv->sources = UINT64_C(1) << (result % 64);
-  sv->material = true;
-  sv->part = part;
-  if (!append_u32(&s->parts[part].outputs, &s->parts[part].output_count, &s->parts[part].output_capacity, result))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
-  return QN_OK;
+  return add_results(s, n, part);
+}
+
+/* The first pass reads an element once for each of its stretch, so only what is as good as a load stays lazy. */
+static qn_status open_sort(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  bool first = ((const qn_attr_runs *)n->attr)->sorted == 1;
+  for (int i = 0; i < n->operand_count; i++) {
+    if (s->no_fusion || !first || s->values[n->operands[i]].cost > CHEAP_COST)
+      QN_TRY(materialise(s, n->operands[i]));
+    QN_TRY(settle(s, n->operands[i], -1, ++s->walks));
+  }
+  if (!new_part(s, PART_SORT, type_of(s, n->first_result), index))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  int part = (int)s->part_count - 1;
+  QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
+  return add_results(s, n, part);
 }
 
 /* ---- loops ---- */
@@ -506,6 +530,26 @@ static qn_status add_commits(qn_schedule *s) {
   return QN_OK;
 }
 
+/* Factorisations and triangular solves: whole matrices in, whole matrices out, all in memory. */
+static qn_status open_matrix(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  for (int i = 0; i < n->operand_count; i++)
+    QN_TRY(materialise(s, n->operands[i]));
+  if (!new_part(s, PART_MATRIX, type_of(s, n->first_result), index))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  int part = (int)s->part_count - 1;
+  QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
+  sched_part *p = &s->parts[part];
+  for (int i = 0; i < n->result_count; i++) {
+    uint32_t v = n->first_result + (uint32_t)i, uses = s->values[v].uses;
+    s->values[v] = (sched_value){.material = true, .part = part, .align = -1, .dep = part, .uses = uses};
+    s->values[v].sources = UINT64_C(1) << (v % 64);
+    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
+      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
+  }
+  return QN_OK;
+}
+
 /* ---- the walk ---- */
 
 /* What computing `v` from memory takes, each value counted once, as far as `most`. */
@@ -566,6 +610,20 @@ static qn_status check_size(const qn_schedule *s, const qn_node *n) {
   return QN_OK;
 }
 
+/* Operations that open a part of their own, or join one of their kind. */
+static const struct {
+  qn_op op;
+  qn_status (*open)(qn_schedule *s, uint32_t index);
+} openers[] = {{QN_OP_DOT_GENERAL, open_contract}, {QN_OP_CONVOLUTION, open_contract}, {QN_OP_REDUCE, place_reduce},
+               {QN_OP_SCATTER, open_scatter},      {QN_OP_SORT_RUNS, open_sort},       {QN_OP_WHILE, open_loop}};
+
+bool qn_op_opens_part(qn_op op) {
+  for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
+    if (openers[i].op == op)
+      return true;
+  return qn_op_get(op)->kind == QN_KIND_MATRIX;
+}
+
 static qn_status place_node(qn_schedule *s, uint32_t index) {
   const qn_node *n = qn_graph_node(s->g, index);
   QN_TRY(check_size(s, n));
@@ -577,15 +635,12 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
     sv->sources = sv->material ? UINT64_C(1) << (n->first_result % 64) : 0;
     return QN_OK;
   }
-  if (n->op == QN_OP_DOT_GENERAL)
-    return open_contract(s, index);
-  if (n->op == QN_OP_REDUCE)
-    return place_reduce(s, index);
-  if (n->op == QN_OP_SCATTER)
-    return open_scatter(s, index);
-  if (n->op == QN_OP_WHILE)
-    return open_loop(s, index);
+  for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
+    if (openers[i].op == n->op)
+      return openers[i].open(s, index);
   qn_op_kind kind = qn_op_get(n->op)->kind;
+  if (kind == QN_KIND_MATRIX)
+    return open_matrix(s, index);
   if (kind == QN_KIND_ELEMENTWISE || kind == QN_KIND_MOVE || kind == QN_KIND_INDEX || kind == QN_KIND_SOURCE)
     return place_lazy(s, n);
   return QN_ERR(QN_UNSUPPORTED, "%s: no schedule for this operation on %s (%s:%d)", qn_op_get(n->op)->name, s->caps->id,
@@ -596,8 +651,7 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
 static void mark_late(const qn_graph *g, bool *late) {
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
-    bool is = n->op == QN_OP_DOT_GENERAL || n->op == QN_OP_REDUCE || n->op == QN_OP_SCATTER ||
-              n->op == QN_OP_WHILE;
+    bool is = qn_op_opens_part(n->op);
     for (int j = 0; j < n->operand_count; j++)
       is |= late[n->operands[j]];
     for (int j = 0; j < n->result_count; j++)

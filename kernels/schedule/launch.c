@@ -1,6 +1,6 @@
 /* Levels to kernels: the parts of a level go side by side into one kernel, each with its own range of groups. Equal kernels are kept once. */
+#include "contract.h"
 #include "lower.h"
-#include "schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,9 @@ enum { BUNDLE_PARTS = 64, BUNDLE_INSTRUCTIONS = 3000 };
 double qn_part_flops(const qn_schedule *s, const sched_part *p) {
   double elements = (double)qn_type_elements(&p->domain), cost = 0;
   if (p->kind == PART_CONTRACT) {
-    const qn_node *n = qn_graph_node(s->g, p->hero);
-    const qn_attr_dot *a = n->attr;
-    double k = 1;
-    for (int i = 0; i < a->lhs_contract.n; i++)
-      k *= (double)qn_graph_type(s->g, n->operands[0])->dims[a->lhs_contract.d[i]];
-    return 2 * elements * k;
+    contraction c;
+    qn_contraction_of(s->g, qn_graph_node(s->g, p->hero), qn_emit_grid(s->caps).lanes, &c);
+    return 2 * elements * (double)c.k_n;
   }
   for (size_t i = 0; i < p->reduce_count; i++) {
     uint32_t c = s->values[qn_graph_node(s->g, p->reduces[i])->operands[0]].cost;

@@ -19,6 +19,7 @@ static bool lower_row(qn_graph *to, const qn_graph *from, const qn_node *n, cons
     return false;
   qn_rule r = {.g = to,
                .node = n,
+               .from = from,
                .attr = n->attr,
                .in_count = n->operand_count,
                .out_count = n->result_count,

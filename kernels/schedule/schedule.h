@@ -17,7 +17,7 @@
 /* Outputs of one part: all of an element's are computed before the first is stored, so that updates in place are safe. */
 enum { PART_OUTPUTS = 48, PART_OUTPUTS_ROOM = 64 };
 
-typedef enum part_kind { PART_MAP, PART_ROW, PART_CONTRACT, PART_SCATTER, PART_LOOP } part_kind;
+typedef enum part_kind { PART_MAP, PART_ROW, PART_CONTRACT, PART_SCATTER, PART_SORT, PART_MATRIX, PART_LOOP } part_kind;
 typedef enum part_space { SPACE_NONE, SPACE_P, SPACE_PR } part_space;
 
 typedef struct sched_input {
@@ -27,10 +27,11 @@ typedef struct sched_input {
 
 typedef struct sched_part {
   part_kind kind;
-  uint32_t hero;     /* node index: dot_general, scatter; the first reduce of a row part */
+  uint32_t
+      hero; /* node index: dot_general, convolution, scatter, sort_runs, factorisation; the first reduce of a row part */
   uint32_t *reduces; /* node indexes, in dependency order */
   size_t reduce_count, reduce_capacity;
-  qn_type domain;    /* shape: results (map, contract, scatter) or the reduced operand (row) */
+  qn_type domain;    /* shape: results (map, contract, scatter, sort) or the reduced operand (row) */
   uint32_t reduced;  /* row: bit per reduced axis of the domain */
   uint32_t *outputs; /* value ids to store */
   size_t output_count, output_capacity;
@@ -40,7 +41,7 @@ typedef struct sched_part {
   int level;       /* launch */
   uint32_t groups; /* set by emission */
   double flops;
-  uint64_t sources; /* sketch of the memory values that the operands come from */
+  uint64_t sources;         /* sketch of the memory values that the operands come from */
   struct qn_schedule *body; /* loop */
   uint64_t scratch;         /* loop: bytes in the arena where the body's own values lie */
 } sched_part;
@@ -61,10 +62,10 @@ typedef struct sched_value {
   uint64_t sources;
   value_home home;
   uint32_t slab;
-  uint64_t offset;  /* bytes in the slab */
-  uint32_t carry;   /* 1 + the carry of the loop that it is the new value of, in a body; placed with it */
-  uint32_t shares;  /* value whose place it has: an initial carry is computed where the loop's result lies */
-  int32_t first;    /* part that writes its place first, where that isn't `part` */
+  uint64_t offset; /* bytes in the slab */
+  uint32_t carry;  /* 1 + the carry of the loop that it is the new value of, in a body; placed with it */
+  uint32_t shares; /* value whose place it has: an initial carry is computed where the loop's result lies */
+  int32_t first;   /* part that writes its place first, where that isn't `part` */
 } sched_value;
 
 /* In a body that is run a few times more than it should, so that the host needs to look only now and then: kernels do nothing when the flag is
@@ -86,8 +87,8 @@ typedef struct qn_schedule {
   uint32_t walks;
   bool *needed; /* by value id: has to be in memory (contexts.c) */
   /* a loop's body */
-  const qn_node *loop; /* NULL: not one */
-  int flag_part;       /* commits the flag; -1: there is none */
+  const qn_node *loop;  /* NULL: not one */
+  int flag_part;        /* commits the flag; -1: there is none */
   uint64_t arena_bytes; /* its own values */
   sched_guard guard;
 } qn_schedule;
@@ -99,6 +100,7 @@ void qn_schedule_free(qn_schedule *s);
 bool qn_schedule_commits(const qn_schedule *s, size_t result, uint32_t *out_from);
 /* Does some loop of the schedule run as long as a flag says? */
 bool qn_schedule_has_flags(const qn_schedule *s);
+bool qn_op_opens_part(qn_op op); /* its results are in memory, computed once */
 /* contexts.c: sets out_needed[value id] for values that would be computed at too many indexes. */
 qn_status qn_schedule_contexts(const qn_graph *g, bool *out_needed);
 
@@ -166,13 +168,17 @@ void qn_ix_delinearize(qn_emit *e, qn_ix linear, int rank, const int64_t *dims, 
 
 /* values at an index (emit_eval.c) */
 qn_sval qn_emit_value(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval mask);
+/* An index value as i32, held in 0 .. most; `out_fits` (may be NULL) tells whether it was there already. */
+qn_sval qn_emit_start(qn_emit *e, qn_sval raw, int64_t most, qn_sval *out_fits);
 void qn_emit_region(qn_emit *e, const qn_graph *region, const qn_sval *args, qn_sval *out);
 void qn_emit_override(qn_emit *e, uint32_t value, qn_sval val);
 void qn_emit_overrides_drop(qn_emit *e, size_t count); /* keeps the first `count` */
 size_t qn_emit_memo_mark(qn_emit *e);                  /* scopes of the memo follow loops and branches */
 void qn_emit_memo_drop(qn_emit *e, size_t mark);
 void qn_emit_store(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval val, qn_sval mask);
-qn_sval qn_emit_flag(qn_emit *e, const sched_guard *guard); /* the word that says whether the kernel is to do anything */
+qn_sval qn_emit_flag(qn_emit *e,
+                     const sched_guard *guard); /* the word that says whether the kernel is to do anything */
+uint32_t qn_emit_buffer(qn_emit *e, uint32_t value, bool write);      /* a value's memory as a buffer of the kernel */
 qn_sval qn_emit_reload(qn_emit *e, uint32_t value, const qn_ix *idx); /* of an output that this kernel writes */
 qn_sval qn_emit_and(qn_emit *e, qn_sval a, qn_sval b);                /* of masks; none means true */
 qn_sval qn_emit_lane_mask(qn_emit *e, qn_sval base, int64_t limit);   /* base + lane < limit */
@@ -186,7 +192,7 @@ typedef struct emit_slots {
   uint32_t groups, items;
 } emit_slots;
 
-/* kinds (emit_map.c, emit_row.c, emit_contract.c, emit_scatter.c): each knows its cut into slots and emits the body for this group */
+/* kinds (emit_map.c, emit_row.c, emit_contract.c, emit_scatter.c, emit_sort.c): each knows its cut into slots and emits the body for this group */
 typedef struct emit_grid {
   uint32_t items, lanes;
 } emit_grid;
@@ -195,10 +201,14 @@ emit_slots qn_map_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_row_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_contract_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_scatter_slots(const qn_schedule *s, const sched_part *p);
+emit_slots qn_sort_slots(const qn_schedule *s, const sched_part *p);
+emit_slots qn_matrix_slots(const qn_schedule *s, const sched_part *p);
 void qn_emit_map(qn_emit *e);
 void qn_emit_row(qn_emit *e);
 void qn_emit_contract(qn_emit *e);
 void qn_emit_scatter(qn_emit *e);
+void qn_emit_sort(qn_emit *e);
+void qn_emit_matrix(qn_emit *e);
 uint32_t qn_part_groups(const qn_schedule *s, const sched_part *p);
 void qn_emit_part(qn_emit *e);
 

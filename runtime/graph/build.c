@@ -60,7 +60,7 @@ size_t qn_constant_bytes(const qn_attr_constant *c, const qn_type *t) {
 }
 
 size_t qn_infer_room(size_t operands, qn_graph *const *regions, size_t region_count) {
-  size_t room = operands + 1;
+  size_t room = operands + 2;
   for (size_t i = 0; i < region_count; i++)
     if (qn_graph_result_count(regions[i]) > room)
       room = qn_graph_result_count(regions[i]);

@@ -43,6 +43,25 @@ static const qn_field dot_fields[] = {
     FIELD(qn_attr_dot, rhs_contract, DIMS, "rhs_contracting_dimensions", .pretty = "contracting_dims", .second = true,
           .optional = true),
 };
+static const qn_field conv_fields[] = {
+    FIELD(qn_attr_conv, stride, DIMS, "window_strides", .pretty = NULL),
+    FIELD(qn_attr_conv, pad_low, DIMS, "padding_low", .pretty = NULL),
+    FIELD(qn_attr_conv, pad_high, DIMS, "padding_high", .pretty = NULL),
+    FIELD(qn_attr_conv, lhs_dilation, DIMS, "lhs_dilation", .pretty = NULL),
+    FIELD(qn_attr_conv, rhs_dilation, DIMS, "rhs_dilation", .pretty = NULL),
+    FIELD(qn_attr_conv, reversal, DIMS, "window_reversal", .pretty = NULL),
+    FIELD(qn_attr_conv, input_batch, I64, "input_batch_dimension", .optional = true),
+    FIELD(qn_attr_conv, input_feature, I64, "input_feature_dimension", .optional = true),
+    FIELD(qn_attr_conv, input_spatial, DIMS, "input_spatial_dimensions", .optional = true),
+    FIELD(qn_attr_conv, kernel_input_feature, I64, "kernel_input_feature_dimension", .optional = true),
+    FIELD(qn_attr_conv, kernel_output_feature, I64, "kernel_output_feature_dimension", .optional = true),
+    FIELD(qn_attr_conv, kernel_spatial, DIMS, "kernel_spatial_dimensions", .optional = true),
+    FIELD(qn_attr_conv, output_batch, I64, "output_batch_dimension", .optional = true),
+    FIELD(qn_attr_conv, output_feature, I64, "output_feature_dimension", .optional = true),
+    FIELD(qn_attr_conv, output_spatial, DIMS, "output_spatial_dimensions", .optional = true),
+    FIELD(qn_attr_conv, feature_group_count, I64, "feature_group_count", .pretty = NULL),
+    FIELD(qn_attr_conv, batch_group_count, I64, "batch_group_count", .pretty = NULL),
+};
 static const qn_field gather_fields[] = {
     FIELD(qn_attr_gather, offset_dims, DIMS, "offset_dims", .optional = true),
     FIELD(qn_attr_gather, collapsed_slice_dims, DIMS, "collapsed_slice_dims", .optional = true),
@@ -63,9 +82,27 @@ static const qn_field scatter_fields[] = {
     FIELD(qn_attr_scatter, indices_are_sorted, BOOL, "indices_are_sorted", .pretty = NULL),
     FIELD(qn_attr_scatter, unique_indices, BOOL, "unique_indices", .pretty = NULL),
 };
+static const qn_field sort_fields[] = {
+    FIELD(qn_attr_sort, dimension, I64, "dimension", .pretty = NULL),
+    FIELD(qn_attr_sort, is_stable, BOOL, "is_stable", .pretty = NULL, .optional = true),
+};
+static const qn_field runs_fields[] = {
+    FIELD(qn_attr_runs, dimension, I64, "dimension", .pretty = NULL),
+    FIELD(qn_attr_runs, length, I64, "length", .pretty = NULL),
+    FIELD(qn_attr_runs, sorted, I64, "sorted", .pretty = NULL),
+};
+static const qn_field top_k_fields[] = {FIELD(qn_attr_top_k, k, I64, "k", .pretty = "k")};
 
 static const qn_field while_fields[] = {
     FIELD(qn_attr_while, trip_count, I64, "quern.trip_count", .optional = true, .absent = -1),
+};
+static const char *const transposes[] = {"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT", NULL};
+static const qn_field cholesky_fields[] = {FIELD(qn_attr_triangle, lower, BOOL, "lower", .pretty = "lower")};
+static const qn_field solve_fields[] = {
+    FIELD(qn_attr_solve, left_side, BOOL, "left_side", .pretty = NULL),
+    FIELD(qn_attr_solve, lower, BOOL, "lower", .pretty = NULL),
+    FIELD(qn_attr_solve, transpose_a, ENUM, "transpose_a", .mnemonic = "transpose", .words = transposes),
+    FIELD(qn_attr_solve, unit_diagonal, BOOL, "unit_diagonal", .pretty = NULL),
 };
 
 #define FIELDS(list) .fields = (list), .field_count = (int)(sizeof(list) / sizeof *(list))
@@ -92,12 +129,20 @@ static const qn_form forms[] = {
      .parse = qn_parse_reduce_form},
     {QN_OP_DOT_GENERAL, .types = QN_TYPES_FUNCTIONAL, FIELDS(dot_fields), .group = "dot_dimension_numbers",
      .mnemonic = "dot"},
+    {QN_OP_CONVOLUTION, .types = QN_TYPES_FUNCTIONAL, FIELDS(conv_fields), .group = "dimension_numbers",
+     .mnemonic = "conv", .print = qn_print_conv_form, .parse = qn_parse_conv_form, .finish = qn_parse_conv_finish},
     {QN_OP_GATHER, FIELDS(gather_fields), .group = "dimension_numbers", .mnemonic = "gather", .generic = true},
     {QN_OP_SCATTER, FIELDS(scatter_fields), .group = "scatter_dimension_numbers", .mnemonic = "scatter",
      .generic = true, .combiner = true},
     {QN_OP_WHILE, FIELDS(while_fields), .control = true, .print = qn_print_while_form, .parse = qn_parse_while_form},
     {QN_OP_CASE, .generic = true, .control = true},
     {QN_OP_IF, .generic = true, .control = true},
+    {QN_OP_SORT, FIELDS(sort_fields), .generic = true, .comparator = true},
+    {QN_OP_SORT_RUNS, FIELDS(runs_fields), .generic = true, .comparator = true},
+    {QN_OP_OPTIMIZATION_BARRIER, .types = QN_TYPES_EACH},
+    {QN_OP_TOP_K, FIELDS(top_k_fields), .print = qn_print_top_k_form},
+    {QN_OP_CHOLESKY, FIELDS(cholesky_fields)},
+    {QN_OP_TRIANGULAR_SOLVE, FIELDS(solve_fields), .generic = true},
 };
 
 const qn_form *qn_form_get(qn_op op) {
@@ -135,6 +180,8 @@ void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size) {
 
 int qn_node_captures(const qn_node *n) {
   const qn_form *form = qn_form_get(n->op);
+  if (n->region_count && form->comparator)
+    return 2 * n->operand_count - (int)qn_graph_param_count(n->regions[0]);
   if (n->region_count == 0 || (!form->combiner && !form->control))
     return 0;
   if (form->combiner)

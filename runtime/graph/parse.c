@@ -158,7 +158,13 @@ bool qn_parse_types(qn_parser *p, qn_stmt *s) {
   if (qn_parse_take(p, "->")) { /* chlo.erf %0 : T -> T */
     s->operand_types = t;
     s->operand_type_count = count;
-    return type_list(p, &s->result_types, &s->result_type_count, &s->result_type_capacity, false);
+    bool parens = qn_parse_take(p, "(");
+    return type_list(p, &s->result_types, &s->result_type_count, &s->result_type_capacity, parens);
+  }
+  if (s->form && s->form->types == QN_TYPES_EACH) {
+    s->operand_types = s->result_types = t;
+    s->operand_type_count = s->result_type_count = count;
+    return true;
   }
   size_t want = s->form && s->form->types == QN_TYPES_SELECT && count == 2 ? 2 : 1;
   if (count != want)
@@ -202,7 +208,7 @@ bool qn_parse_region_add(qn_parser *p, qn_stmt *s, qn_bindings *scope, qn_graph 
   }
   if (scope->captured_count == 0)
     return true;
-  if (s->region_count > 1 || !s->form || !s->form->combiner)
+  if (s->region_count > 1 || !s->form || (!s->form->combiner && !s->form->comparator))
     return qn_parse_fail_at(p, s->at, "%s: a region uses values of the block around it", s->name);
   s->captures = qn_arena_copy(&p->arena, scope->captured, scope->captured_count * sizeof *s->captures);
   s->capture_count = scope->captured_count;
@@ -459,6 +465,15 @@ static bool call(qn_parser *p, qn_stmt *s, const qn_val **out, int *out_count) {
   return check_types(p, s, s->result_types, s->result_type_count, results, count, "result");
 }
 
+static bool foreign(qn_parser *p, qn_stmt *s, const qn_val **out, int *out_count) {
+  qn_val *results;
+  if (!check_types(p, s, s->operand_types, s->operand_type_count, s->operands, s->operand_count, "operand") ||
+      !qn_parse_foreign_call(p, s, &results, out_count))
+    return false;
+  *out = results;
+  return check_types(p, s, s->result_types, s->result_type_count, results, (size_t)*out_count, "result");
+}
+
 enum { MOST_NAMES = 64 };
 typedef struct results_head { /* %0:2 =, %a, %b = */
   qn_token names[MOST_NAMES];
@@ -519,12 +534,22 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
     return false;
   const qn_val *results = NULL;
   int count = 0;
-  bool is_call = strcmp(s->name, "call") == 0 || strcmp(s->name, "func.call") == 0;
+  bool is_call = strcmp(s->name, "call") == 0 || strcmp(s->name, "func.call") == 0, rewritten = false;
+  qn_val mapped;
   if (is_call) {
     if (!call(p, s, &results, &count))
       return false;
+  } else if (strcmp(s->name, "stablehlo.map") == 0) {
+    if (!qn_parse_map(p, s, generic, &mapped))
+      return false;
+    results = &mapped;
+    count = 1;
   } else {
-    if (strcmp(s->name, "stablehlo.custom_call") == 0) {
+    if (!qn_parse_rewritten(p, s, generic, &rewritten) && rewritten)
+      return false;
+    if (rewritten) {
+      /* read as another operation */
+    } else if (strcmp(s->name, "stablehlo.custom_call") == 0) {
       if (!qn_parse_custom_call(p, s, generic))
         return false;
     } else {
@@ -536,13 +561,15 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
       s->form = qn_form_get(s->op);
       if (!(generic ? qn_parse_generic(p, s) : s->form->parse ? s->form->parse(p, s) : qn_parse_pretty(p, s)))
         return false;
+      if (s->form->finish && !s->form->finish(p, s))
+        return false;
     }
-    if (!add_operation(p, s, &results, &count))
+    if (s->target ? !foreign(p, s, &results, &count) : !add_operation(p, s, &results, &count))
       return false;
   }
   if (h->count != count)
     return qn_parse_fail_at(p, s->at, "%s: %d results, the text names %d", s->name, count, h->count);
-  return bind_results(p, h, results, !is_call);
+  return bind_results(p, h, results, !is_call && !s->target);
 }
 
 static bool operation(qn_parser *p) {

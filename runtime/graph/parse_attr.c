@@ -185,11 +185,23 @@ static bool array_value(qn_parser *p, qn_attr *out) {
 
 /* #stablehlo<comparison_direction LT>, #stablehlo.gather<offset_dims = [1], ..>, others. */
 static bool alias_value(qn_parser *p, qn_attr *out) {
+  static const char conv[] = "stablehlo.conv";
+  bool numbers = p->tok.size == sizeof conv - 1 && memcmp(p->tok.text, conv, p->tok.size) == 0;
   qn_parse_next(p);
   if (!qn_parse_is(p, "<"))
     return true;
   qn_lexer ahead = p->lexer;
-  qn_token first = qn_lex(&ahead), second = qn_lex(&ahead);
+  qn_token first = qn_lex(&ahead);
+  if (numbers && first.kind == QN_T_PUNCT && *first.text == '[') {
+    out->kind = QN_A_DICT;
+    qn_parse_next(p);
+    return qn_parse_conv_numbers(p, &out->children) && qn_parse_expect(p, ">", "'>' behind the attribute");
+  }
+  if (numbers && first.size == 3 && memcmp(first.text, "raw", 3) == 0) {
+    qn_parse_next(p);
+    first = qn_lex(&ahead);
+  }
+  qn_token second = qn_lex(&ahead);
   if (first.kind == QN_T_WORD && second.kind == QN_T_WORD) {
     qn_parse_next(p);
     qn_parse_next(p);

@@ -380,7 +380,15 @@ bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic) {
     if (!qn_parse_types(p, s))
       return false;
   }
+  if (target && (strcmp(target, "TopK") == 0 || strcmp(target, "mhlo.topk") == 0)) {
+    s->name = target;
+    return qn_parse_top_k_call(p, s);
+  }
   s->op = target && strncmp(target, "quern.", 6) == 0 ? qn_op_find(target) : QN_OP_NONE;
+  if (s->op == QN_OP_NONE && (s->target = qn_parse_call_target(target)) != NULL) {
+    s->name = target;
+    return true;
+  }
   if (s->op == QN_OP_NONE)
     return qn_parse_fail_at(p, s->at, "unknown target @%s of a custom call", target ? target : "");
   s->name = target;

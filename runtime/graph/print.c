@@ -9,11 +9,9 @@
 void qn_print_newline(qn_printer *p, int deeper) { qn_text_add(p->out, "\n%*s", p->scope->indent + deeper, ""); }
 
 static void print_name(qn_printer *p, qn_name name, bool whole) {
-  static const char *const prefixes[] = {[QN_NAME_NUMBER] = "",
-                                         [QN_NAME_ARG] = "arg",
-                                         [QN_NAME_INT] = "c",
-                                         [QN_NAME_FLOAT] = "cst",
-                                         [QN_NAME_ITER] = "iterArg"};
+  static const char *const prefixes[] = {
+      [QN_NAME_NUMBER] = "",       [QN_NAME_ARG] = "arg",         [QN_NAME_INT] = "c",       [QN_NAME_FLOAT] = "cst",
+      [QN_NAME_VALUES] = "values", [QN_NAME_INDICES] = "indices", [QN_NAME_ITER] = "iterArg"};
   qn_text_add(p->out, "%%%s", prefixes[name.kind]);
   if (name.number >= 0)
     qn_text_add(p->out, "%s%d", name.kind >= QN_NAME_INT ? "_" : "", name.number);
@@ -83,6 +81,8 @@ void qn_print_types(qn_printer *p, const qn_graph *g, const qn_node *n, qn_form_
   qn_text_puts(p->out, " : ");
   if (how == QN_TYPES_RESULT || (how == QN_TYPES_AUTO && same)) {
     qn_type_print(result_type(g, n, 0), p->out);
+  } else if (how == QN_TYPES_EACH) {
+    print_type_list(p, g, n->operands, 0, operands);
   } else if (how == QN_TYPES_ARROW) {
     print_type_list(p, g, n->operands, 0, operands);
     qn_text_puts(p->out, " -> ");
@@ -101,18 +101,14 @@ void qn_print_types(qn_printer *p, const qn_graph *g, const qn_node *n, qn_form_
 }
 
 /* ---- names ---- */
-static qn_name name_constant(qn_names *c, qn_dtype t) {
-  qn_name_kind kind = qn_dtype_is_float(t) || qn_dtype_is_complex(t) ? QN_NAME_FLOAT : QN_NAME_INT;
-  bool *used = kind == QN_NAME_FLOAT ? &c->used_float : &c->used_int;
-  qn_name name = {kind, *used ? c->conflict++ : -1, -1};
-  *used = true;
+static qn_name name_word(qn_names *c, qn_name_kind kind) {
+  qn_name name = {kind, c->used[kind] ? c->conflict++ : -1, -1};
+  c->used[kind] = true;
   return name;
 }
 
-static qn_name name_iterate(qn_names *c) {
-  qn_name name = {QN_NAME_ITER, c->used_iter ? c->conflict++ : -1, -1};
-  c->used_iter = true;
-  return name;
+static qn_name name_constant(qn_names *c, qn_dtype t) {
+  return name_word(c, qn_dtype_is_float(t) || qn_dtype_is_complex(t) ? QN_NAME_FLOAT : QN_NAME_INT);
 }
 
 /* `iterates`: the parameters that are not captured are a loop's carries. */
@@ -122,13 +118,16 @@ static bool name_values(qn_scope *s, const qn_graph *g, const qn_name *captured,
     return false;
   for (size_t i = 0; i < qn_graph_param_count(g); i++)
     s->names[qn_graph_param_at(g, i)] = i >= args  ? captured[i - args]
-                                        : iterates ? name_iterate(&s->counters)
+                                        : iterates ? name_word(&s->counters, QN_NAME_ITER)
                                                    : (qn_name){QN_NAME_ARG, s->counters.arg++, -1};
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
     if (n->op == QN_OP_CONSTANT)
       s->names[n->first_result] = name_constant(&s->counters, result_type(g, n, 0)->dtype);
-    else if (n->op != QN_OP_PARAMETER && n->result_count) {
+    else if (n->op == QN_OP_TOP_K) {
+      s->names[n->first_result] = name_word(&s->counters, QN_NAME_VALUES);
+      s->names[n->first_result + 1] = name_word(&s->counters, QN_NAME_INDICES);
+    } else if (n->op != QN_OP_PARAMETER && n->result_count) {
       for (int r = 0; r < n->result_count; r++)
         s->names[n->first_result + (uint32_t)r] =
             (qn_name){QN_NAME_NUMBER, s->counters.number, n->result_count == 1 ? -1 : r};
@@ -230,7 +229,7 @@ static void print_properties(qn_printer *p, const qn_form *form, const void *att
       group_open = false;
     }
     qn_text_add(p->out, "%s%s = ", comma, f->name);
-    print_field_value(p, f, attr, true, f->name);
+    print_field_value(p, f, attr, true, f->mnemonic ? f->mnemonic : f->name);
     comma = ", ";
   }
   if (group_open) {
@@ -334,13 +333,17 @@ static void print_node(qn_printer *p, const qn_graph *g, const qn_node *n) {
   qn_print_newline(p, 0);
   if (n->result_count) {
     print_name(p, p->scope->names[n->first_result], true);
-    if (n->result_count > 1)
+    if (n->op == QN_OP_TOP_K) {
+      qn_text_puts(p->out, ", ");
+      print_name(p, p->scope->names[n->first_result + 1], true);
+    } else if (n->result_count > 1) {
       qn_text_add(p->out, ":%d", n->result_count);
+    }
     qn_text_puts(p->out, " = ");
   }
   if (form->print)
     form->print(p, g, n);
-  else if (strncmp(name, "quern.", 6) == 0)
+  else if (strncmp(name, "quern.", 6) == 0 && !form->generic)
     print_custom_call(p, g, n);
   else if (form->generic || n->region_count)
     print_generic(p, g, n, prefix);

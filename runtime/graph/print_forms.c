@@ -202,6 +202,18 @@ void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n)
   qn_print_types(p, g, n, QN_TYPES_AUTO);
 }
 
+void qn_print_top_k_form(qn_printer *p, const qn_graph *g, const qn_node *n) {
+  qn_text_puts(p->out, "chlo.top_k(");
+  qn_print_operands(p, n, 0, 1);
+  qn_text_add(p->out, ", k = %" PRId64 ") : ", ((const qn_attr_top_k *)n->attr)->k);
+  qn_type_print(qn_graph_type(g, n->operands[0]), p->out);
+  qn_text_puts(p->out, " -> (");
+  qn_type_print(qn_graph_type(g, n->first_result), p->out);
+  qn_text_puts(p->out, ", ");
+  qn_type_print(qn_graph_type(g, n->first_result + 1), p->out);
+  qn_text_puts(p->out, ")");
+}
+
 qn_op qn_region_single_op(const qn_graph *r) {
   if (qn_graph_param_count(r) != 2 || qn_graph_node_count(r) != 3 || qn_graph_result_count(r) != 1)
     return QN_OP_NONE;

@@ -13,6 +13,7 @@ typedef struct qn_field {
   const char *pretty; /* key in the pretty form: "dims" in "dims = [0, 1]"; NULL: not there, or by position */
   qn_field_kind kind;
   size_t offset;
+  const char *mnemonic;     /* ENUM: of the attribute, where it isn't the field's name: #stablehlo<transpose ADJOINT> */
   const char *const *words; /* ENUM: spelling of each value, NULL-terminated; NULL or "" for one that is not printed */
   bool second;              /* the right-hand list of "key = [..] x [..]" */
   bool optional;            /* may be absent, then `absent` */
@@ -24,12 +25,14 @@ typedef enum qn_form_types {
   QN_TYPES_FUNCTIONAL, /* always ": (T, ..) -> T" */
   QN_TYPES_RESULT,     /* ": T" of the result */
   QN_TYPES_SELECT,     /* ": P, T" */
+  QN_TYPES_EACH,       /* ": T, .." of the operands, which the results have too */
   QN_TYPES_ARROW       /* ": T, .. -> T" */
 } qn_form_types;
 
 typedef struct qn_printer qn_printer;
 typedef struct qn_parser qn_parser;
 typedef struct qn_stmt qn_stmt;
+typedef struct qn_call_target qn_call_target;
 
 typedef struct qn_form {
   qn_op op;
@@ -38,10 +41,12 @@ typedef struct qn_form {
   int field_count;
   const char *group, *mnemonic; /* optional fields sit in `group = #stablehlo.mnemonic<..>` in the generic form */
   bool generic;                 /* has no pretty form */
+  bool comparator;              /* region 0 takes two scalars per sorted operand; what it takes more is captured */
   bool combiner;                /* region 0 takes two scalars per result; what it takes more is captured */
   bool control;                 /* regions use the values around them in the text; here all take the same captures */
   void (*print)(qn_printer *p, const qn_graph *g, const qn_node *n); /* everything behind "%0 = " */
-  bool (*parse)(qn_parser *p, qn_stmt *s); /* everything behind the op's name, in the pretty form */
+  bool (*parse)(qn_parser *p, qn_stmt *s);  /* everything behind the op's name, in the pretty form */
+  bool (*finish)(qn_parser *p, qn_stmt *s); /* after either form: attributes as `fields` names them */
 } qn_form;
 
 /* The form of an op; ops that are not listed are operands and types only. Never NULL. */
@@ -50,7 +55,16 @@ const qn_form *qn_form_get(qn_op op);
 void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size);
 
 /* ---- printer ---- */
-typedef enum qn_name_kind { QN_NAME_NUMBER, QN_NAME_ARG, QN_NAME_INT, QN_NAME_FLOAT, QN_NAME_ITER } qn_name_kind;
+typedef enum qn_name_kind {
+  QN_NAME_NUMBER,
+  QN_NAME_ARG,
+  QN_NAME_INT, /* this and what follows: a word, and behind its first use a number */
+  QN_NAME_FLOAT,
+  QN_NAME_VALUES,
+  QN_NAME_INDICES,
+  QN_NAME_ITER,
+  QN_NAME_KINDS
+} qn_name_kind;
 typedef struct qn_name {
   qn_name_kind kind;
   int number; /* -1: no suffix */
@@ -58,7 +72,7 @@ typedef struct qn_name {
 } qn_name;
 typedef struct qn_names { /* counters of a scope; nested scopes go on from a copy */
   int number, arg, conflict;
-  bool used_int, used_float, used_iter;
+  bool used[QN_NAME_KINDS];
 } qn_names;
 typedef struct qn_scope {
   const struct qn_scope *parent;
@@ -86,8 +100,10 @@ void qn_print_constant_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_slice_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_compare_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n);
+void qn_print_top_k_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_reduce_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_while_form(qn_printer *p, const qn_graph *g, const qn_node *n);
+void qn_print_conv_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 /* The one operation that a combiner consists of, applied to its two parameters in order; NONE if it is not so. */
 qn_op qn_region_single_op(const qn_graph *region);
 
@@ -200,6 +216,7 @@ struct qn_stmt { /* one operation being read */
   bool types_read;
   qn_attr_constant constant;
   bool is_constant;
+  const qn_call_target *target; /* a custom call by somebody else's name; then `op` is NONE */
 };
 
 bool qn_parse_fail(qn_parser *p, const char *format, ...) QN_PRINTF(2, 3); /* at the current token; always false */
@@ -244,6 +261,16 @@ bool qn_parse_reduce_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_while_form(qn_parser *p, qn_stmt *s);
 /* Gives all regions of a control operation the captures of each: they become s->captures. */
 bool qn_parse_unite_captures(qn_parser *p, qn_stmt *s);
+/* Statements read as others (parse_expand.c): dynamic forms become static ones; `out_known` tells whether the name is such. */
+bool qn_parse_rewritten(qn_parser *p, qn_stmt *s, bool generic, bool *out_known);
+bool qn_parse_map(qn_parser *p, qn_stmt *s, bool generic, qn_val *out);
+bool qn_parse_top_k_call(qn_parser *p, qn_stmt *s);
+/* Somebody else's custom calls by name; NULL if it is none. The call is read, its results are added to the graph. */
+const qn_call_target *qn_parse_call_target(const char *name);
+bool qn_parse_foreign_call(qn_parser *p, qn_stmt *s, qn_val **out, int *out_count);
+bool qn_parse_conv_form(qn_parser *p, qn_stmt *s);
+bool qn_parse_conv_finish(qn_parser *p, qn_stmt *s);
+bool qn_parse_conv_numbers(qn_parser *p, qn_attr **list); /* [b, 0, f]x[0, i, o]->[b, 0, f] */
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif

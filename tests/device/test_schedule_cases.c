@@ -57,6 +57,42 @@ qn_tree_set(r, "y", y);
 return r;
 }
 
+/* Two arrays side by side; indexes of 64 bits and unsigned ones that i32 does not hold. */
+CASE(two_scattered)
+qn_graph *body;
+if (qn_graph_create("two", &body) != QN_OK)
+  return r;
+qn_val p[4];
+for (int i = 0; i < 4; i++)
+  p[i] = qn_graph_param(body, qn_type_scalar(i % 2 ? QN_I32 : QN_F32), NULL);
+qn_val sums[2] = {qn_add(p[0], p[2]), qn_max(p[1], p[3])};
+if (qn_graph_seal(body, sums, 2) == QN_OK) {
+  qn_attr_scatter a = {
+      .inserted_window_dims = {1, {0}}, .scatter_dims_to_operand_dims = {1, {0}}, .index_vector_dim = 1};
+  qn_val index = qn_convert(X(2), QN_I64), far = qn_like(index, 4294967296.0);
+  qn_val where[2] = {qn_select(qn_lt(index, qn_like(index, 3)), qn_add(index, far), index),
+                     qn_convert(qn_convert(X(2), QN_I32), QN_U32)};
+  for (int i = 0; i < 2; i++) {
+    qn_val in[5] = {X(0), qn_convert(X(1), QN_I32), where[i], X(1), qn_convert(X(0), QN_I32)};
+    qn_val both = qn_graph_add(g, QN_OP_SCATTER, in, 5, &a, &body, 1, QN_HERE);
+    qn_tree_set(r, i ? "unsigned/a" : "wide/a", qn_val_result(both, 0));
+    qn_tree_set(r, i ? "unsigned/b" : "wide/b", qn_val_result(both, 1));
+    qn_tree_set(r, i ? "unsigned/taken" : "wide/taken", qn_take(X(0), where[i], 0));
+  }
+}
+qn_graph_release(body);
+return r;
+}
+
+/* What is behind a barrier joins what is before it, and a reduction's epilogue. */
+CASE(barriers)
+qn_val in[2] = {qn_exp(X(0)), qn_sum(X(0), 1, last, true)}, out[2];
+qn_optimization_barrier(in, 2, out);
+qn_tree_set(r, "scaled", qn_mul(out[0], out[1]));
+qn_tree_set(r, "sum", qn_sum(qn_mul(out[0], X(0)), 1, last, false));
+return r;
+}
+
 static const graph_case cases[] = {
     {"long", long_chain, {{.dtype = QN_F32, .rank = 2, .dims = {7, 5}}}, 1, -2, 2, 1e-5},
     {"outer", outer_product_of_means, {{.dtype = QN_F32, .rank = 2, .dims = {33, 33}}}, 1, -2, 2, 1e-5},
@@ -70,6 +106,16 @@ static const graph_case cases[] = {
      -2,
      18,
      1e-5},
+    {"two_scattered",
+     two_scattered,
+     {{.dtype = QN_F32, .rank = 1, .dims = {16}},
+      {.dtype = QN_F32, .rank = 1, .dims = {16}},
+      {.dtype = QN_F32, .rank = 1, .dims = {16}}},
+     3,
+     -5,
+     18,
+     1e-5},
+    {"barriers", barriers, {{.dtype = QN_F32, .rank = 2, .dims = {9, 13}}}, 1, -2, 2, 1e-5},
 };
 
 static qn_device *cpu(void) {

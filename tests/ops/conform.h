@@ -89,12 +89,28 @@ static inline void tensor_draw(tensor *x, uint64_t *state, double lo, double hi)
     tensor_set(x, i, draw(state, lo, hi));
 }
 
+/* Rows that take their operand as symmetric, and read one triangle of it. */
+static inline bool is_symmetric(qn_op op) { return op == QN_OP_CHOLESKY || op == QN_OP_EIGH || op == QN_OP_JACOBI; }
+/* Mirrors the lower triangle of each matrix and adds to the diagonal. */
+static inline void tensor_mirror(tensor *x, double diagonal) {
+  int64_t n = x->t.dims[x->t.rank - 1], count = qn_type_elements(&x->t) / (n * n);
+  for (int64_t b = 0; b < count; b++)
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j <= i; j++) {
+        double v = tensor_get(x, (b * n + i) * n + j) + (i == j ? diagonal : 0);
+        tensor_set(x, (b * n + i) * n + j, v);
+        tensor_set(x, (b * n + j) * n + i, v);
+      }
+}
+
 /* Values for a row's operands. Orders of polygamma are whole numbers, a clamp's bounds lie apart. */
 static inline void operands_draw(qn_op op, const qn_sample *s, tensor *in, size_t n, uint64_t *state) {
   double middle = (s->lo + s->hi) / 2;
   for (size_t k = 0; k < n; k++)
     tensor_draw(&in[k], state, op == QN_OP_CLAMP && k == 2 ? middle : s->lo,
                 op == QN_OP_CLAMP && k == 0 ? middle : s->hi);
+  if (is_symmetric(op))
+    tensor_mirror(&in[0], op == QN_OP_CHOLESKY ? 4 * s->hi : 0);
   for (int64_t i = 0; op == QN_OP_POLYGAMMA && i < qn_type_elements(&in[0].t); i++)
     tensor_set(&in[0], i, rint(tensor_get(&in[0], i)));
 }

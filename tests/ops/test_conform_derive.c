@@ -107,6 +107,8 @@ static void check(qn_op op, const qn_sample *s, uint64_t *seed) {
     operands_draw(op, s, in, n, seed);
     for (size_t i = n; i < all; i++)
       tensor_draw(&in[i], seed, -1, 1);
+    if (is_symmetric(op))
+      tensor_mirror(&in[n], 0);
     if (p.held)
       memset(in[n].data, 0, (size_t)qn_type_bytes(&in[n].t));
     QN_EXPECT_OK(run(p.jvp, in, out));

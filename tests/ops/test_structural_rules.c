@@ -173,6 +173,39 @@ static void scatter_multiply(qn_graph *g, const qn_val *in, qn_val *out) {
   qn_val indices = qn_constant(g, qn_type_of(QN_I32, 3, 2, 3, 1), spaced), x[] = {in[0], indices, in[1]};
   scattered(QN_OP_MULTIPLY, true, x, out);
 }
+/* Two arrays side by side, one added to, one assigned; some windows meet. */
+static void scatter_two(qn_graph *g, const qn_val *in, qn_val *out) {
+  static const int32_t where[] = {2, 0, 2, 7};
+  qn_graph *body = NULL;
+  qn_attr_scatter a = {.update_window_dims = {1, {1}},
+                       .inserted_window_dims = {1, {0}},
+                       .scatter_dims_to_operand_dims = {1, {0}},
+                       .index_vector_dim = 1};
+  QN_ASSERT_OK(qn_graph_create("two", &body));
+  qn_val p[4];
+  for (int i = 0; i < 4; ++i)
+    p[i] = qn_graph_param(body, qn_type_scalar(QN_F64), NULL);
+  qn_val r[2] = {qn_add(p[2], p[0]), p[3]};
+  QN_ASSERT_OK(qn_graph_seal(body, r, 2));
+  qn_val x[] = {in[0], in[1], qn_constant(g, qn_type_of(QN_I32, 1, 4), where), in[2], in[3]};
+  qn_val first = qn_graph_add(g, QN_OP_SCATTER, x, 5, &a, &body, 1, QN_HERE);
+  for (int i = 0; i < 2; ++i)
+    out[i] = qn_val_result(first, i);
+  qn_graph_release(body);
+}
+
+static void sort_pair(qn_graph *g, const qn_val *in, qn_val *out) {
+  (void)g;
+  qn_sort_keys(in, 2, 1, 1, true, out);
+}
+static void top_k(qn_graph *g, const qn_val *in, qn_val *out) {
+  (void)g;
+  qn_top_k(in[0], 3, &out[0], &out[1]);
+}
+static void barrier(qn_graph *g, const qn_val *in, qn_val *out) {
+  (void)g;
+  qn_optimization_barrier(in, 2, out);
+}
 
 #define F(rank, ...) qn_type_of(QN_F64, rank, __VA_ARGS__)
 #define I(rank, ...) qn_type_of(QN_I32, rank, __VA_ARGS__)
@@ -205,6 +238,10 @@ static size_t subjects(subject *s) {
   s[n++] = (subject){"scatter_maximum", 3, 1, {F(3, 5, 2, 6), I(3, 2, 3, 1), F(3, 4, 2, 3)}, scatter_maximum, 5};
   s[n++] = (subject){"scatter_minimum", 3, 1, {F(3, 5, 2, 6), I(3, 2, 3, 1), F(3, 4, 2, 3)}, scatter_minimum, 5};
   s[n++] = (subject){"scatter_multiply", 2, 1, {F(3, 5, 2, 6), F(3, 4, 2, 3)}, scatter_multiply, 0};
+  s[n++] = (subject){"scatter_two", 4, 2, {F(2, 5, 3), F(2, 5, 3), F(2, 4, 3), F(2, 4, 3)}, scatter_two, 0};
+  s[n++] = (subject){"sort", 2, 2, {F(3, 2, 5, 3), F(3, 2, 5, 3)}, sort_pair, 0};
+  s[n++] = (subject){"top_k", 1, 2, {F(3, 2, 3, 5)}, top_k, 0};
+  s[n++] = (subject){"optimization_barrier", 2, 2, {F(2, 2, 3), F(1, 4)}, barrier, 0};
   return n;
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quern/autodiff.h"
+
 #define X(i) qn_tree_get(args[i], "x")
 #define CASE(name)                                                                                                     \
   static qn_tree *name(qn_graph *g, qn_tree *const *args, void *user) {                                                \
@@ -69,6 +71,48 @@ END
 CASE(batched)
 qn_attr_dot d = {.lhs_batch = {1, {0}}, .rhs_batch = {1, {0}}, .lhs_contract = {1, {2}}, .rhs_contract = {1, {1}}};
 RESULT("r", qn_dot_general(X(0), X(1), &d, QN_DTYPE_NONE))
+END
+
+/* With its bias and activation, whose mask goes back through both gradients. */
+CASE(convolved)
+int64_t stride[] = {2, 1}, dilation[] = {1, 2}, pixels[] = {0, 1, 2};
+qn_conv_desc same = {.padding = QN_CONV_SAME, .stride = stride, .dilation = dilation};
+qn_val y = qn_add(qn_conv(X(0), X(1), &same), X(2)), relu = qn_relu(y);
+RESULT("relu", relu)
+RESULT("bias", qn_sum(relu, 3, pixels, false))
+END
+
+    static qn_val
+    convolved_loss(qn_graph *g, qn_tree *const *args, qn_tree **out_aux, void *user) {
+  (void)g;
+  (void)out_aux;
+  (void)user;
+  int64_t stride[] = {2, 2};
+  qn_val y = qn_relu(qn_add(qn_conv(X(0), X(1), &(qn_conv_desc){.padding = QN_CONV_SAME, .stride = stride}), X(2)));
+  return qn_sum_all(qn_mul(y, y));
+}
+
+CASE(convolved_gradients)
+int by[] = {0, 1, 2};
+qn_value_grad v =
+    qn_value_and_grad(g, convolved_loss, NULL, args, 3, &((qn_grad_desc){.argnums = by, .argnum_count = 3}));
+if (!qn_val_ok(v.value))
+  return r;
+RESULT("loss", v.value)
+RESULT("dx", qn_tree_get(v.grads[0], "x"))
+RESULT("dw", qn_tree_get(v.grads[1], "x"))
+RESULT("db", qn_tree_get(v.grads[2], "x"))
+END
+
+CASE(convolved_groups)
+qn_val x = X(0), w = X(1);
+int64_t features = qn_val_type(x)->dims[3], halves = qn_val_type(w)->dims[2];
+RESULT("y", qn_mul(qn_conv(x, w, &(qn_conv_desc){.padding = QN_CONV_SAME, .groups = features / halves}), X(2)))
+END
+
+CASE(convolved_transposed)
+int64_t stride[] = {2, 3};
+RESULT("y", qn_relu(qn_add(qn_conv_transpose(X(0), X(1), &(qn_conv_desc){.stride = stride}), X(2))))
 END
 
 CASE(indexing)
@@ -148,6 +192,31 @@ END
         {"dense_1x1", dense, {F32(2, 1, 40), F32(2, 40, 1), F32(1, 1)}, 3, -1, 1, 1e-5},
         {"dense_k0", dense, {F32(2, 4, 0), F32(2, 0, 6), F32(1, 6)}, 3, -1, 1, 1e-5},
         {"batched", batched, {F32(3, 3, 5, 6), F32(3, 3, 6, 7)}, 2, -1, 1, 1e-5},
+        {"convolved", convolved, {F32(4, 2, 7, 9, 5), F32(4, 3, 3, 5, 20), F32(1, 20)}, 3, -1, 1, 1e-5},
+        {"convolved_narrow", convolved, {F32(4, 3, 5, 4, 2), F32(4, 2, 3, 2, 3), F32(1, 3)}, 3, -1, 1, 1e-5},
+        {"convolved_deep", convolved, {F32(4, 1, 5, 5, 136), F32(4, 3, 1, 136, 16), F32(1, 16)}, 3, -1, 1, 1e-5},
+        {"convolved_gradients",
+         convolved_gradients,
+         {F32(4, 5, 45, 45, 4), F32(4, 3, 3, 4, 18), F32(1, 18)},
+         3,
+         -1,
+         1,
+         1e-5},
+        {"convolved_groups", convolved_groups, {F32(4, 2, 5, 6, 8), F32(4, 3, 3, 4, 24), F32(1, 24)}, 3, -1, 1, 1e-5},
+        {"convolved_depthwise",
+         convolved_groups,
+         {F32(4, 2, 5, 6, 20), F32(4, 3, 3, 1, 40), F32(1, 40)},
+         3,
+         -1,
+         1,
+         1e-5},
+        {"convolved_transposed",
+         convolved_transposed,
+         {F32(4, 2, 3, 4, 6), F32(4, 4, 5, 6, 17), F32(1, 17)},
+         3,
+         -1,
+         1,
+         1e-5},
         {"indexing", indexing, {F32(2, 7, 5), F32(1, 9)}, 2, -2, 9, 0},
         {"slices", slices, {F32(2, 4, 6), F32(1, 3)}, 2, -1, 2, 0},
         {"scatter", scatter, {F32(2, 7, 5), F32(1, 20), F32(2, 20, 5)}, 3, -2, 9, 1e-5},

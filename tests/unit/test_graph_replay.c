@@ -142,5 +142,5 @@ Test(replay, programs, .timeout = 55) {
     qn_safetensors_close(file.tensors);
   }
   closedir(dir);
-  cr_expect(done >= 19, "%d programs", done);
+  cr_expect(done >= 22, "%d programs", done);
 }

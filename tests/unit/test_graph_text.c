@@ -56,6 +56,7 @@ static const char *const lines[] = {
     "%0 = stablehlo.concatenate %arg0, %arg0, dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>",
     "%0 = stablehlo.concatenate %arg0, dim = 0 : (tensor<2x3xf32>) -> tensor<2x3xf32>",
     "%0 = stablehlo.iota dim = 1 : tensor<4x5xui8>",
+    "%0 = stablehlo.optimization_barrier %arg0 : tensor<2x3xf32>",
     "%0 = stablehlo.dynamic_slice %arg0, %arg5, %arg5, sizes = [1, 2] : (tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> "
     "tensor<1x2xf32>",
     "%0 = stablehlo.dynamic_update_slice %arg0, %arg0, %arg5, %arg5 : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<i32>, "

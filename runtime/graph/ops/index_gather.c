@@ -154,3 +154,24 @@ qn_val qn_take_at(qn_place at, qn_val x, qn_val indices, int64_t axis) {
       a.offset_dims.d[a.offset_dims.n++] = k < along ? k : k - 1 + i.rank;
   return qn_gather_at(at, x, indices, &a);
 }
+
+qn_val qn_take_along_at(qn_place at, qn_val x, qn_val indices, int64_t axis) {
+  qn_val in[] = {x, indices};
+  qn_graph *g = qn_graph_common("take_along", in, 2, at);
+  if (g == NULL || qn_graph_failed(g))
+    return QN_NULL_VAL;
+  int rank = qn_val_type(x)->rank;
+  if (axis < -rank || axis >= rank)
+    return qn_graph_fail(g, at, QN_INVALID, "take_along: axis %lld is out of range for %s", (long long)axis,
+                         qn_type_str(qn_val_type(x)));
+  axis += axis < 0 ? rank : 0;
+  qn_attr_gather a = {.collapsed_slice_dims = {1, {axis}}, .start_index_map = {1, {axis}}, .index_vector_dim = rank};
+  for (int i = 0; i < rank; ++i) {
+    a.slice_sizes.d[a.slice_sizes.n++] = qn_val_type(x)->dims[i] > 0 ? 1 : 0;
+    if (i == axis)
+      continue;
+    a.operand_batching_dims.d[a.operand_batching_dims.n++] = i;
+    a.start_indices_batching_dims.d[a.start_indices_batching_dims.n++] = i;
+  }
+  return qn_gather_at(at, x, indices, &a);
+}

@@ -5,7 +5,7 @@
 #include "move_shape.h"
 
 typedef struct view {
-  qn_rule *r;
+  qn_rule *r; /* of one array: operand, indices, updates */
   const qn_attr_scatter *a;
   qn_type x, indices, updates;
   qn_attr_gather gather; /* reads the windows that the scatter writes */
@@ -91,10 +91,7 @@ static qn_val shared(const view *v, const ties *t, qn_val x) {
 static bool known(qn_rule *r, qn_op op, bool updates_too, const char *mode) {
   const qn_attr_scatter *a = r->attr;
   const char *why = NULL;
-  if (r->out_count != 1 || r->in_count != 3)
-    why = "it has several operands";
-  else if (op != QN_OP_ADD && op != QN_OP_PARAMETER && op != QN_OP_MULTIPLY && op != QN_OP_MAXIMUM &&
-           op != QN_OP_MINIMUM)
+  if (op != QN_OP_ADD && op != QN_OP_PARAMETER && op != QN_OP_MULTIPLY && op != QN_OP_MAXIMUM && op != QN_OP_MINIMUM)
     why = "its body is none of add, multiply, maximum, minimum or assignment";
   else if (op == QN_OP_MULTIPLY && updates_too && !a->unique_indices)
     why = "it multiplies updates whose indices are not marked unique";
@@ -103,9 +100,33 @@ static bool known(qn_rule *r, qn_op op, bool updates_too, const char *mode) {
   return why == NULL;
 }
 
-void qn_scatter_vjp(qn_rule *r, qn_val *out) {
-  qn_op op = qn_combiner_op(r->node->regions[0], 0);
-  if (!known(r, op, r->in_count == 3 && r->wanted[2], "reverse"))
+/* ---- several arrays ---- */
+/* Array `i` of a scatter by itself. A body that is known gives each result from the pair of its own. */
+typedef struct single {
+  qn_rule r;
+  qn_val in[3], given[3];
+  bool wanted[3];
+} single;
+
+static single *single_of(qn_rule *r, int i, single *s) {
+  int n = r->out_count, from[3] = {i, n, n + 1 + i};
+  s->r = *r;
+  s->r.in_count = 3;
+  s->r.out_count = 1;
+  s->r.in = s->in;
+  s->r.out = r->out + i;
+  s->r.given = s->given;
+  s->r.wanted = s->wanted;
+  for (int k = 0; k < 3; ++k) {
+    s->in[k] = r->in[from[k]];
+    s->given[k] = r->wanted != NULL ? (k == 0 ? r->given[i] : QN_NULL_VAL) : r->given[from[k]];
+    s->wanted[k] = r->wanted != NULL && r->wanted[from[k]];
+  }
+  return s;
+}
+
+static void single_vjp(qn_rule *r, qn_op op, qn_val *out) {
+  if (!known(r, op, r->wanted[2], "reverse"))
     return;
   view v = view_of(r);
   qn_val ct = r->given[0];
@@ -133,9 +154,8 @@ void qn_scatter_vjp(qn_rule *r, qn_val *out) {
   }
 }
 
-void qn_scatter_jvp(qn_rule *r, qn_val *out) {
-  qn_op op = qn_combiner_op(r->node->regions[0], 0);
-  bool x = qn_val_ok(r->given[0]), u = r->in_count == 3 && qn_val_ok(r->given[2]);
+static void single_jvp(qn_rule *r, qn_op op, qn_val *out) {
+  bool x = qn_val_ok(r->given[0]), u = qn_val_ok(r->given[2]);
   if (!known(r, op, u, "forward"))
     return;
   view v = view_of(r);
@@ -158,5 +178,44 @@ void qn_scatter_jvp(qn_rule *r, qn_val *out) {
     if (u)
       total = scattered(&v, total, masked(t.updates, r->given[2]), QN_OP_ADD);
     out[0] = shared(&v, &t, total);
+  }
+}
+
+/* Bodies that are known use their pairs alone; another's captured values would have a derivative. */
+static bool captures_are_idle(qn_rule *r, const char *mode) {
+  int n = r->out_count;
+  for (int i = 2 * n + 1; i < r->in_count; ++i) {
+    if (r->wanted != NULL ? !r->wanted[i] : !qn_val_ok(r->given[i]))
+      continue;
+    for (int k = 0; k < n; ++k)
+      if (!known(r, qn_combiner_op(r->node->regions[0], k), false, mode))
+        return false;
+  }
+  return true;
+}
+
+void qn_scatter_vjp(qn_rule *r, qn_val *out) {
+  int n = r->out_count;
+  if (!captures_are_idle(r, "reverse"))
+    return;
+  for (int i = 0; i < n; ++i) {
+    single s;
+    qn_val back[3] = {QN_NULL_VAL, QN_NULL_VAL, QN_NULL_VAL};
+    if (!qn_val_ok(r->given[i]) || (!r->wanted[i] && !r->wanted[n + 1 + i]))
+      continue;
+    single_vjp(&single_of(r, i, &s)->r, qn_combiner_op(r->node->regions[0], i), back);
+    out[i] = back[0];
+    out[n + 1 + i] = back[2];
+  }
+}
+
+void qn_scatter_jvp(qn_rule *r, qn_val *out) {
+  int n = r->out_count;
+  if (!captures_are_idle(r, "forward"))
+    return;
+  for (int i = 0; i < n; ++i) {
+    single s;
+    if (qn_val_ok(r->given[i]) || qn_val_ok(r->given[n + 1 + i]))
+      single_jvp(&single_of(r, i, &s)->r, qn_combiner_op(r->node->regions[0], i), &out[i]);
   }
 }

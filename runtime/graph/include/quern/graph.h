@@ -140,10 +140,19 @@ typedef struct qn_attr_sort {
   int64_t dimension;
   bool is_stable;
 } qn_attr_sort;
+typedef struct qn_attr_runs {
+  int64_t dimension, sorted, length; /* stretches of `length` elements are sorted, in which those of `sorted` are already */
+} qn_attr_runs;
+typedef struct qn_attr_top_k {
+  int64_t k;
+} qn_attr_top_k;
 typedef struct qn_attr_fft {
   qn_fft_type type;
   qn_dims length;
 } qn_attr_fft;
+typedef struct qn_attr_triangle {
+  bool lower;
+} qn_attr_triangle; /* cholesky */
 typedef struct qn_attr_solve {
   bool left_side, lower, unit_diagonal;
   int32_t transpose_a; /* 0 no, 1 transpose, 2 adjoint */

@@ -15,7 +15,8 @@ typedef enum qn_op_kind {
   QN_KIND_MOVE,        /* result element is some operand's element (or pad value) */
   QN_KIND_REDUCE,
   QN_KIND_CONTRACT,
-  QN_KIND_INDEX, /* gather, scatter, dynamic slices */
+  QN_KIND_INDEX,  /* gather, scatter, dynamic slices */
+  QN_KIND_MATRIX, /* whole matrices over batch axes: factorisations, triangular solves */
   QN_KIND_CONTROL,
   QN_KIND_MARK /* identity or call-like: lowered away before scheduling */
 } qn_op_kind;
@@ -29,7 +30,7 @@ typedef struct qn_infer {
   const void *attr;
   qn_graph *const *regions;
   int result_count;   /* set by the rule; 1 unless said otherwise */
-  qn_type *out_types; /* room for operand_count + 1, or for what a region returns, whichever is more */
+  qn_type *out_types; /* room for operand_count + 2, or for what a region returns, whichever is more */
   qn_type
       hint; /* result type for ops whose result does not follow from operands (convert, reshape, iota, broadcast_in_dim, ...):
                           given by the builder or parser; dtype NONE: not given */
@@ -45,7 +46,8 @@ typedef struct qn_rule {
   const qn_val *out; /* primal results */
   const qn_val
       *given; /* vjp: cotangents of the results; jvp: tangents of the operands. The null value stands for zero */
-  const bool *wanted; /* vjp: which operands' cotangents are asked for */
+  const qn_graph *from; /* lowering: the graph of `node`, for the types of its results; NULL otherwise */
+  const bool *wanted;   /* vjp: which operands' cotangents are asked for */
 } qn_rule;
 typedef qn_val (*qn_partial_fn)(qn_rule *r,
                                 int i); /* d result / d operand i, elementwise; null value: zero everywhere */

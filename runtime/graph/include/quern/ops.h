@@ -182,6 +182,22 @@ qn_val qn_dot_general_at(qn_place at, qn_val lhs, qn_val rhs, const qn_attr_dot 
 #define qn_dot_general(lhs, rhs, dims, preferred) qn_dot_general_at(QN_HERE, lhs, rhs, dims, preferred)
 qn_val qn_dot_at(qn_place at, qn_val lhs, qn_val rhs); /* last axis of lhs with first of rhs (matrices, vectors) */
 #define qn_dot(lhs, rhs) qn_dot_at(QN_HERE, lhs, rhs)
+/* StableHLO's convolution. In `dims`, lists that are empty and group counts that are 0 mean no stride, padding, dilation, reversal, groups. */
+qn_val qn_convolution_at(qn_place at, qn_val lhs, qn_val rhs, const qn_attr_conv *dims);
+#define qn_convolution(lhs, rhs, dims) qn_convolution_at(QN_HERE, lhs, rhs, dims)
+/* For models: x [batch, spatial.., features], w [spatial.., features / groups, outputs]. A NULL description is all defaults. */
+typedef enum qn_conv_padding { QN_CONV_VALID, QN_CONV_SAME } qn_conv_padding;
+typedef struct qn_conv_desc {
+  qn_conv_padding padding;
+  const int64_t *stride, *dilation; /* one for each spatial axis; NULL: ones */
+  int64_t groups;                   /* 0: 1 */
+  bool transpose_kernel;            /* conv_transpose: w is that of the convolution whose gradient this is */
+} qn_conv_desc;
+qn_val qn_conv_at(qn_place at, qn_val x, qn_val w, const qn_conv_desc *desc);
+#define qn_conv(x, w, ...) qn_conv_at(QN_HERE, x, w, __VA_ARGS__) /* `desc` may be a compound literal */
+/* As jax.lax.conv_transpose: strides enlarge, SAME gives stride times the size. */
+qn_val qn_conv_transpose_at(qn_place at, qn_val x, qn_val w, const qn_conv_desc *desc);
+#define qn_conv_transpose(x, w, ...) qn_conv_transpose_at(QN_HERE, x, w, __VA_ARGS__)
 
 /* ---- indexing ---- */
 qn_val qn_gather_at(qn_place at, qn_val x, qn_val starts, const qn_attr_gather *dims);
@@ -193,6 +209,23 @@ qn_val qn_scatter_at(qn_place at, qn_val x, qn_val indices, qn_val updates, cons
 qn_val qn_take_at(qn_place at, qn_val x, qn_val indices,
                   int64_t axis); /* rows along an axis (embedding); indices clamp */
 #define qn_take(x, indices, axis) qn_take_at(QN_HERE, x, indices, axis)
+/* One index per element: y[.., i, ..] = x[.., indices[.., i, ..], ..] along the axis; the other axes agree. Indices clamp. */
+qn_val qn_take_along_at(qn_place at, qn_val x, qn_val indices, int64_t axis);
+#define qn_take_along(x, indices, axis) qn_take_along_at(QN_HERE, x, indices, axis)
+/* Reorders arrays of one shape along an axis. Comparator region: scalars (a0, b0, a1, b1, ..) -> does a come before b? Equal elements keep
+ * their order. `out` gets `count` results. */
+void qn_sort_at(qn_place at, const qn_val *x, size_t count, int64_t axis, qn_graph *comparator, qn_val *out);
+#define qn_sort(x, count, axis, comparator, out) qn_sort_at(QN_HERE, x, count, axis, comparator, out)
+/* The first `keys` arrays decide, one after another; -0 equals +0, NaN comes last (first when descending). */
+void qn_sort_keys_at(qn_place at, const qn_val *x, size_t count, size_t keys, int64_t axis, bool descending,
+                     qn_val *out);
+#define qn_sort_keys(x, count, keys, axis, descending, out)                                                            \
+  qn_sort_keys_at(QN_HERE, x, count, keys, axis, descending, out)
+qn_val qn_argsort_at(qn_place at, qn_val x, int64_t axis, bool descending); /* i32 */
+#define qn_argsort(x, axis, descending) qn_argsort_at(QN_HERE, x, axis, descending)
+/* The k largest of every row, falling, and their places (i32); the lower place first among equals, NaN above all. */
+void qn_top_k_at(qn_place at, qn_val x, int64_t k, qn_val *values, qn_val *places);
+#define qn_top_k(x, k, values, places) qn_top_k_at(QN_HERE, x, k, values, places)
 qn_val qn_one_hot_at(qn_place at, qn_val indices, int64_t classes, qn_dtype dtype); /* new last axis */
 #define qn_one_hot(indices, classes, dtype) qn_one_hot_at(QN_HERE, indices, classes, dtype)
 
@@ -207,6 +240,10 @@ qn_val qn_log_softmax_at(qn_place at, qn_val x, int64_t axis);
 #define qn_log_softmax(x, axis) qn_log_softmax_at(QN_HERE, x, axis)
 qn_val qn_softmax_at(qn_place at, qn_val x, int64_t axis);
 #define qn_softmax(x, axis) qn_softmax_at(QN_HERE, x, axis)
+
+/* The same values, which the optimiser keeps apart from what they were computed from. `out` gets `count` results. */
+void qn_optimization_barrier_at(qn_place at, const qn_val *x, size_t count, qn_val *out);
+#define qn_optimization_barrier(x, count, out) qn_optimization_barrier_at(QN_HERE, x, count, out)
 
 /* A function with a derivative of the user's own. All three are sealed and retained by the node. With operands a.., results y..:
  * primal (a..) -> y..;  forward (a..) -> y.., residuals..;  backward (residuals.., cotangents of y..) -> cotangents of a... */
