@@ -43,9 +43,8 @@ bool qn_call_failed(qn_call *c, qn_status st) {
 
 const qn_call_rules *qn_call_rules_of(qn_op op) {
   static const qn_call_rules *const rules[QN_OP_COUNT] = {
-      [QN_OP_WHILE] = &qn_rules_while,
-      [QN_OP_CASE] = &qn_rules_branches,
-      [QN_OP_IF] = &qn_rules_branches,
+      [QN_OP_WHILE] = &qn_rules_while, [QN_OP_CASE] = &qn_rules_branches,         [QN_OP_IF] = &qn_rules_branches,
+      [QN_OP_REMAT] = &qn_rules_remat, [QN_OP_CUSTOM_JVP] = &qn_rules_custom_jvp,
   };
   return rules[op];
 }

@@ -45,7 +45,7 @@ typedef struct qn_call_rules {
   bool (*batch)(qn_call *c);
 } qn_call_rules;
 const qn_call_rules *qn_call_rules_of(qn_op op); /* NULL: an operation with a row's rules only */
-extern const qn_call_rules qn_rules_while, qn_rules_branches;
+extern const qn_call_rules qn_rules_while, qn_rules_branches, qn_rules_remat, qn_rules_custom_jvp;
 bool qn_while_forward(qn_call *c);
 bool qn_while_back(qn_call *c);
 void qn_while_drop(void *kept);

@@ -38,16 +38,27 @@ static bool is_needed(const qn_node *n, const bool *needed) {
   return false;
 }
 
+/* A value that is kept under a name is kept where it's used without, too: derivatives use what is in front of the name. */
+static void mark_named(const qn_split *s, bool *named) {
+  for (size_t i = 0; s->keep != NULL && i < qn_graph_node_count(s->j); ++i) {
+    const qn_node *n = qn_graph_node(s->j, i);
+    if (n->op == QN_OP_CHECKPOINT_NAME && s->keep(s->j, n, s->user))
+      named[n->operands[0]] = true;
+  }
+}
+
 bool qn_split_make(qn_split *s) {
   const qn_graph *j = s->j;
   size_t values = qn_graph_value_count(j) + 1;
-  bool *bound = QN_NEW(s->scratch, bool, values), *residual = QN_NEW(s->scratch, bool, values);
+  bool *bound = QN_NEW(s->scratch, bool, values), *residual = QN_NEW(s->scratch, bool, values),
+       *named = QN_NEW(s->scratch, bool, values);
   s->is_late = QN_NEW(s->scratch, bool, values);
   s->in_second = QN_NEW(s->scratch, bool, values);
   s->residuals = QN_NEW(s->scratch, uint32_t, values);
-  if (!bound || !residual || !s->is_late || !s->in_second || !s->residuals)
+  if (!bound || !residual || !named || !s->is_late || !s->in_second || !s->residuals)
     return false;
   reach(s, s->is_late, bound);
+  mark_named(s, named);
   bool *needed = s->in_second;
   for (size_t i = s->early_results; i < qn_graph_result_count(j); ++i)
     needed[qn_graph_result(j, i)] = true;
@@ -57,7 +68,8 @@ bool qn_split_make(qn_split *s) {
       continue;
     uint32_t v = n->first_result;
     bool early = !s->is_late[v] && bound[v];
-    bool hand = early && (n->op == QN_OP_PARAMETER || (s->keep ? s->keep(j, n, s->user) : !is_cheap(j, n)));
+    bool hand = early && (n->op == QN_OP_PARAMETER || is_needed(n, named) ||
+                          (s->keep ? s->keep(j, n, s->user) : !is_cheap(j, n)));
     for (int k = 0; hand && k < n->result_count; ++k)
       residual[v + (uint32_t)k] = needed[v + (uint32_t)k];
     for (int k = 0; !hand && k < n->operand_count; ++k)

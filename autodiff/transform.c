@@ -8,7 +8,7 @@ static const struct {
   qn_transform_kind kind;
 } names[] = {
     {"jit", QN_TRANSFORM_IDENTITY},
-    {"remat", QN_TRANSFORM_IDENTITY},
+    {"remat", QN_TRANSFORM_REMAT},
     {"grad", QN_TRANSFORM_GRAD},
     {"value_and_grad", QN_TRANSFORM_VALUE_AND_GRAD},
     {"jacfwd", QN_TRANSFORM_JACFWD},
@@ -52,23 +52,24 @@ static qn_status open_wrapper(wrapper *w, const qn_graph *f) {
   return QN_OK;
 }
 
-static qn_status gradient_by_first(const qn_graph *f, qn_graph **out_graph) {
-  qn_grad_desc desc = {.no_value = true};
+static qn_status gradient_by(const qn_graph *f, int argnum, qn_graph **out_graph) {
+  qn_grad_desc desc = {.argnums = &argnum, .argnum_count = 1, .no_value = true};
   return qn_grad_graph(f, &desc, out_graph);
 }
 
-/* Forward over reverse: the gradient's tangent for v in place of x1's tangent. */
-static qn_status hvp_forward(const qn_graph *f, qn_graph **out_graph) {
+/* Forward over reverse: the gradient's tangent for v in place of the parameter's tangent. */
+qn_status qn_hvp_graph(const qn_graph *f, int argnum, qn_graph **out_graph) {
   qn_graph *grad = NULL;
-  QN_TRY(gradient_by_first(f, &grad));
+  *out_graph = NULL;
+  QN_TRY(gradient_by(f, argnum, &grad));
   wrapper w;
   qn_status st = open_wrapper(&w, grad);
   if (st == QN_OK) {
     qn_copy_params(w.g, grad, w.args);
     qn_val *tangents = w.args + w.params, made = QN_NULL_VAL;
-    tangents[0] = qn_graph_param(w.g, *qn_val_type(w.args[0]), "v");
+    tangents[argnum] = qn_graph_param(w.g, *qn_val_type(w.args[argnum]), "v");
     if (qn_jvp_into(w.g, grad, w.args, tangents, w.out, &made) && !qn_val_ok(made))
-      made = qn_zeros_like(w.args[0]);
+      made = qn_zeros_like(w.args[argnum]);
     st = qn_finish(w.g, &made, 1, out_graph);
   }
   qn_graph_release(grad);
@@ -78,7 +79,7 @@ static qn_status hvp_forward(const qn_graph *f, qn_graph **out_graph) {
 /* Reverse over reverse: the gradient of the product of gradient and v. */
 static qn_status hvp_reverse(const qn_graph *f, qn_graph **out_graph) {
   qn_graph *grad = NULL, *product = NULL;
-  QN_TRY(gradient_by_first(f, &grad));
+  QN_TRY(gradient_by(f, 0, &grad));
   wrapper w;
   qn_status st = open_wrapper(&w, grad);
   if (st == QN_OK) {
@@ -89,7 +90,7 @@ static qn_status hvp_reverse(const qn_graph *f, qn_graph **out_graph) {
     st = qn_finish(w.g, &y, 1, &product);
   }
   if (st == QN_OK)
-    st = gradient_by_first(product, out_graph);
+    st = gradient_by(product, 0, out_graph);
   qn_graph_release(grad);
   if (product != NULL)
     qn_graph_release(product);
@@ -196,8 +197,10 @@ qn_status qn_transform_graph(const qn_graph *f, const qn_transform *t, qn_graph 
     return qn_hessian_graph(f, t->argnums, t->argnum_count, out_graph);
   case QN_TRANSFORM_VMAP:
     return vmapped(f, t, out_graph);
+  case QN_TRANSFORM_REMAT:
+    return qn_remat_graph(f, NULL, out_graph);
   case QN_TRANSFORM_HVP:
-    return hvp_forward(f, out_graph);
+    return qn_hvp_graph(f, 0, out_graph);
   case QN_TRANSFORM_HVP_REV:
     return hvp_reverse(f, out_graph);
   case QN_TRANSFORM_JVP:

@@ -647,7 +647,7 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
                 n->place.file ? n->place.file : "?", n->place.line);
 }
 
-/* Values that depend on a contraction, reduction, scatter or loop. */
+/* Values that depend on a contraction, reduction, scatter, sort or loop. */
 static void mark_late(const qn_graph *g, bool *late) {
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);

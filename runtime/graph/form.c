@@ -93,6 +93,11 @@ static const qn_field runs_fields[] = {
 };
 static const qn_field top_k_fields[] = {FIELD(qn_attr_top_k, k, I64, "k", .pretty = "k")};
 
+static const qn_field remat_fields[] = {
+    FIELD(qn_attr_name, target, TEXT, "policy", .pretty = NULL),
+    FIELD(qn_attr_name, config, TEXT, "names", .optional = true),
+};
+static const qn_field checkpoint_name_fields[] = {FIELD(qn_attr_name, target, TEXT, "name", .pretty = NULL)};
 static const qn_field while_fields[] = {
     FIELD(qn_attr_while, trip_count, I64, "quern.trip_count", .optional = true, .absent = -1),
 };
@@ -136,6 +141,8 @@ static const qn_form forms[] = {
      .generic = true, .combiner = true},
     {QN_OP_WHILE, FIELDS(while_fields), .control = true, .print = qn_print_while_form, .parse = qn_parse_while_form},
     {QN_OP_CASE, .generic = true, .control = true},
+    {QN_OP_REMAT, FIELDS(remat_fields)},
+    {QN_OP_CHECKPOINT_NAME, FIELDS(checkpoint_name_fields)},
     {QN_OP_IF, .generic = true, .control = true},
     {QN_OP_SORT, FIELDS(sort_fields), .generic = true, .comparator = true},
     {QN_OP_SORT_RUNS, FIELDS(runs_fields), .generic = true, .comparator = true},
@@ -154,8 +161,11 @@ const qn_form *qn_form_get(qn_op op) {
 }
 
 void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size) {
-  static const size_t sizes[] = {
-      [QN_FIELD_I64] = 8, [QN_FIELD_I32] = 4, [QN_FIELD_BOOL] = sizeof(bool), [QN_FIELD_ENUM] = 4};
+  static const size_t sizes[] = {[QN_FIELD_I64] = 8,
+                                 [QN_FIELD_I32] = 4,
+                                 [QN_FIELD_BOOL] = sizeof(bool),
+                                 [QN_FIELD_ENUM] = 4,
+                                 [QN_FIELD_TEXT] = sizeof(char *)};
   const qn_form *form = qn_form_get(op);
   if (!form->field_count) {
     memcpy(to, from, size);
@@ -180,10 +190,10 @@ void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size) {
 
 int qn_node_captures(const qn_node *n) {
   const qn_form *form = qn_form_get(n->op);
-  if (n->region_count && form->comparator)
-    return 2 * n->operand_count - (int)qn_graph_param_count(n->regions[0]);
-  if (n->region_count == 0 || (!form->combiner && !form->control))
+  if (n->region_count == 0 || (!form->combiner && !form->control && !form->comparator))
     return 0;
+  if (form->comparator)
+    return 2 * n->operand_count - (int)qn_graph_param_count(n->regions[0]);
   if (form->combiner)
     return (int)qn_graph_param_count(n->regions[0]) - 2 * (int)qn_graph_result_count(n->regions[0]);
   return n->operand_count - (n->op == QN_OP_WHILE ? n->result_count : 1);

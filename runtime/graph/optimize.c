@@ -140,7 +140,7 @@ static qn_val simplify(optimizer *o, qn_val v) {
 static bool step(qn_graph *to, const qn_graph *from, const qn_node *n, const qn_val *operands, qn_val *out,
                  void *user) {
   optimizer *o = user;
-  if (n->op == QN_OP_CUSTOM_VJP) { /* several results, so no rule can say it */
+  if (qn_op_get(n->op)->kind == QN_KIND_MARK && n->region_count) { /* several results, so no rule can say it */
     o->changed = true;
     return qn_graph_inline(to, n->regions[0], operands, (size_t)n->operand_count, out) || qn_graph_failed(to);
   }

@@ -364,6 +364,10 @@ static bool set_field(qn_parser *p, const qn_stmt *s, const qn_field *f, const q
     if (a->count)
       memcpy(d.d, a->ints, a->count * sizeof *a->ints);
     memcpy(at, &d, sizeof d);
+  } else if (f->kind == QN_FIELD_TEXT) {
+    if (a->kind != QN_A_STRING)
+      return qn_parse_fail_at(p, s->at, "%s: %s is no string", s->name, f->name);
+    memcpy(at, &a->text, sizeof a->text);
   } else if (f->kind == QN_FIELD_ENUM) {
     int32_t x = a->kind == QN_A_WORD ? word_index(f, a->text) : -1;
     if (x < 0)
@@ -388,7 +392,8 @@ static bool set_field(qn_parser *p, const qn_stmt *s, const qn_field *f, const q
 
 /* Attributes that change no result here, and discardable ones, whose names have a dot. */
 static bool is_ignored(const char *name) {
-  static const char *const names[] = {"precision", "precision_config", "algorithm", "backend_config", "api_version"};
+  static const char *const names[] = {"precision",   "precision_config",    "algorithm",        "backend_config",
+                                      "api_version", "called_computations", "call_target_name", "has_side_effect"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0)
       return true;

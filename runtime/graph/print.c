@@ -179,6 +179,10 @@ static void print_field_value(qn_printer *p, const qn_field *f, const void *attr
   } else if (f->kind == QN_FIELD_I64) {
     memcpy(&wide, at, sizeof wide);
     qn_text_add(p->out, generic ? "%" PRId64 " : i64" : "%" PRId64, wide);
+  } else if (f->kind == QN_FIELD_TEXT) {
+    const char *text;
+    memcpy(&text, at, sizeof text);
+    print_string(p->out, text ? text : "", text ? strlen(text) : 0);
   } else if (f->kind == QN_FIELD_BOOL) {
     memcpy(&flag, at, sizeof flag);
     qn_text_puts(p->out, flag ? "true" : "false");
@@ -298,7 +302,13 @@ static void print_custom_call(qn_printer *p, const qn_graph *g, const qn_node *n
   qn_text_puts(p->out, ")");
   for (int r = 0; r < n->region_count; r++)
     qn_text_add(p->out, "%s@fn_%zu", r ? ", " : " {called_computations = [", function_index(p, n->regions[r]));
-  qn_text_puts(p->out, n->region_count ? "]}" : "");
+  const qn_form *form = qn_form_get(n->op);
+  qn_text_puts(p->out, n->region_count ? "]" : "");
+  for (int i = 0; i < form->field_count; i++) {
+    qn_text_add(p->out, "%s%s = ", i || n->region_count ? ", " : " {", form->fields[i].name);
+    print_field_value(p, &form->fields[i], n->attr, true, form->fields[i].name);
+  }
+  qn_text_puts(p->out, n->region_count || form->field_count ? "}" : "");
   qn_print_types(p, g, n, QN_TYPES_FUNCTIONAL);
 }
 

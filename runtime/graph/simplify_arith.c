@@ -50,6 +50,7 @@ static qn_val bitcast_twice(const qn_match *m) {
 /* stop_gradient and the like: identities that only transforms care for. */
 static const qn_rewrite lower[] = {
     {"stop_gradient(x) -> x", {P_(STOP_GRADIENT), V_(0)}, first},
+    {"checkpoint_name(x) -> x", {P_(CHECKPOINT_NAME), V_(0)}, first},
 };
 const qn_rewrites qn_rules_lower = {lower, sizeof lower / sizeof *lower};
 

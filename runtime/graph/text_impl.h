@@ -6,7 +6,14 @@
 #include "graph_impl.h"
 
 /* ---- attributes and forms ---- */
-typedef enum qn_field_kind { QN_FIELD_DIMS, QN_FIELD_I64, QN_FIELD_I32, QN_FIELD_BOOL, QN_FIELD_ENUM } qn_field_kind;
+typedef enum qn_field_kind {
+  QN_FIELD_DIMS,
+  QN_FIELD_I64,
+  QN_FIELD_I32,
+  QN_FIELD_BOOL,
+  QN_FIELD_ENUM,
+  QN_FIELD_TEXT
+} qn_field_kind;
 
 typedef struct qn_field {
   const char *name;   /* in the generic form */

@@ -37,9 +37,27 @@ qn_status qn_jacrev_graph(const qn_graph *f, const int *argnums, size_t count, q
 qn_status qn_hessian_graph(const qn_graph *f, const int *argnums, size_t count,
                            qn_graph **out_graph); /* jacfwd of jacrev */
 
+/* f as two functions: primal (x..) -> y.., residuals..; linear (residuals.., tangents of the float x..) -> tangents of the float y... */
+qn_status qn_linearize_graph(const qn_graph *f, qn_graph **out_primal, qn_graph **out_linear);
+/* The Hessian of a float scalar by parameter `argnum`, times a vector: parameters x.., v. Forward over reverse. */
+qn_status qn_hvp_graph(const qn_graph *f, int argnum, qn_graph **out_graph);
+/* f as one node that reverse mode computes again instead of keeping its values; policy NULL: only its parameters are kept. */
+qn_status qn_remat_graph(const qn_graph *f, const qn_remat_policy *policy, qn_graph **out_graph);
+
+/* Checks f's derivatives at `inputs` (row-major, one per parameter) by the reference interpreter: tangents against central differences, and
+ * cotangents against tangents by inner products; for order 2 those of the derivatives too. Zero means the default. QN_INTERNAL, with
+ * the numbers, where they differ. */
+typedef struct qn_check_grads_desc {
+  int order; /* 1 */
+  bool no_forward, no_reverse;
+  double step, rtol, atol; /* by dtype: f64 1e-6, 1e-6, 1e-6; f32 1e-2, 2e-2, 2e-3 */
+  uint64_t seed;           /* of the directions */
+} qn_check_grads_desc;
+qn_status qn_check_grads(const qn_graph *f, const void *const *inputs, const qn_check_grads_desc *desc);
+
 /* ---- one transform by description, for tools that are given a list of them ---- */
 typedef enum qn_transform_kind {
-  QN_TRANSFORM_IDENTITY, /* jit, remat: the same values */
+  QN_TRANSFORM_IDENTITY, /* jit: the same values */
   QN_TRANSFORM_GRAD,
   QN_TRANSFORM_VALUE_AND_GRAD,
   QN_TRANSFORM_JACFWD,
@@ -51,6 +69,7 @@ typedef enum qn_transform_kind {
   QN_TRANSFORM_VJP,       /* x.., then a cotangent of each float result: cotangents of the float x */
   QN_TRANSFORM_JVP,       /* x.., then tangents of the float x: results, then tangents */
   QN_TRANSFORM_LINEARIZE, /* as JVP: the tangents alone */
+  QN_TRANSFORM_REMAT,     /* the same values, computed again in reverse mode */
   QN_TRANSFORM_SUM        /* the sum of all entries of the only result */
 } qn_transform_kind;
 typedef struct qn_transform {
@@ -84,6 +103,14 @@ qn_value_grad qn_value_and_grad_at(qn_place at, qn_graph *g, qn_loss_fn fn, void
  * any value around it. Fills out with null values after a failure. */
 void qn_vmap_at(qn_place at, qn_graph *g, qn_body_fn fn, void *user, const qn_val *in, const int *in_axes, size_t count,
                 const int *out_axes, qn_val *out, size_t out_count);
+/* The same of trees: all leaves of argument i have their lanes at in_axes[i], all of the result at out_axis. leaf_axis (may be NULL) says
+ * otherwise for a leaf of an argument: QN_AXIS_OF_ARGUMENT leaves it. NULL after a failure. */
+enum { QN_AXIS_OF_ARGUMENT = -2000 };
+typedef int (*qn_leaf_axis_fn)(size_t argument, const char *path, void *user);
+qn_tree *qn_vmap_tree_at(qn_place at, qn_graph *g, qn_tree_fn fn, void *user, qn_tree *const *args, const int *in_axes,
+                         size_t arg_count, qn_leaf_axis_fn leaf_axis, int out_axis);
+#define qn_vmap_tree(g, fn, user, args, in_axes, arg_count, leaf_axis, out_axis)                                       \
+  qn_vmap_tree_at(QN_HERE, g, fn, user, args, in_axes, arg_count, leaf_axis, out_axis)
 #define qn_vmap(g, fn, user, in, in_axes, count, out_axes, out, out_count)                                             \
   qn_vmap_at(QN_HERE, g, fn, user, in, in_axes, count, out_axes, out, out_count)
 

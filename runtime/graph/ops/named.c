@@ -36,6 +36,38 @@ qn_val qn_softplus_at(qn_place at, qn_val x) {
   return qn_add_at(at, linear, qn_log_plus_one_at(at, qn_exponential_at(at, falling)));
 }
 
+qn_val qn_log_sigmoid_at(qn_place at, qn_val x) {
+  if (!fits(at, "log_sigmoid", x, NULL))
+    return QN_NULL_VAL;
+  return qn_negate_at(at, qn_softplus_at(at, qn_negate_at(at, x)));
+}
+
+/* Where x is 0 the logarithm is that of 1, so that neither value nor derivative is NaN; a NaN of y stays. */
+qn_val qn_xlogy_at(qn_place at, qn_val x, qn_val y) {
+  if (!fits(at, "xlogy", x, NULL) || !fits(at, "xlogy", y, NULL))
+    return QN_NULL_VAL;
+  qn_val nothing = qn_compare_at(at, x, qn_like_at(at, x, 0), QN_CMP_EQ, QN_CMP_DEFAULT);
+  qn_val number = qn_compare_at(at, y, y, QN_CMP_EQ, QN_CMP_DEFAULT);
+  qn_val safe = qn_select_at(at, qn_and_at(at, nothing, number), qn_like_at(at, y, 1), y);
+  return qn_multiply_at(at, x, qn_log_at(at, safe));
+}
+
+/* Near 0 the Taylor series in t^2, whose derivatives of every order are those of sinc; elsewhere the quotient. */
+qn_val qn_sinc_at(qn_place at, qn_val x) {
+  if (!fits(at, "sinc", x, NULL))
+    return QN_NULL_VAL;
+  enum { TERMS = 9 };
+  qn_val t = qn_multiply_at(at, x, qn_like_at(at, x, 3.14159265358979323846)), zero = qn_like_at(at, x, 0);
+  qn_val near = qn_compare_at(at, qn_abs_at(at, t), qn_like_at(at, x, 0.5), QN_CMP_LT, QN_CMP_DEFAULT);
+  qn_val small = qn_select_at(at, near, t, zero), s = qn_square_at(at, small), series = qn_like_at(at, x, 1);
+  for (int k = TERMS; k >= 1; k--) /* 1 - s/(2 3) (1 - s/(4 5) (1 - ..)) */
+    series = qn_subtract_at(
+        at, qn_like_at(at, x, 1),
+        qn_multiply_at(at, qn_multiply_at(at, s, qn_like_at(at, x, 1.0 / (2 * k * (2 * k + 1)))), series));
+  qn_val large = qn_select_at(at, near, qn_like_at(at, x, 1), t);
+  return qn_select_at(at, near, series, qn_divide_at(at, qn_sine_at(at, large), large));
+}
+
 /* The maximum along axes, kept, as a constant of every derivative. */
 static qn_val shift_of(qn_place at, qn_val x, int axes_count, const int64_t *axes) {
   return qn_stop_gradient_at(at, qn_reduce_op_at(at, x, QN_OP_MAXIMUM, axes_count, axes, true));

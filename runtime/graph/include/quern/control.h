@@ -63,6 +63,17 @@ void qn_associative_scan_at(qn_place at, qn_graph *g, const qn_val *xs, size_t c
 #define qn_associative_scan(g, xs, count, axis, reverse, fn, user, out)                                                \
   qn_associative_scan_at(QN_HERE, g, xs, count, axis, reverse, fn, user, out)
 
+/* ---- memory for time: a function whose values reverse mode computes again instead of keeping them ---- */
+typedef struct qn_remat_policy {
+  bool dots;         /* results of contractions are kept */
+  const char *names; /* values that are kept, by qn_checkpoint_name, separated by commas; NULL: none */
+} qn_remat_policy;
+/* fn: in -> out_count results; it may use any value around it. policy NULL: nothing but fn's operands is kept. */
+void qn_remat_at(qn_place at, qn_graph *g, const qn_remat_policy *policy, const qn_val *in, size_t count, qn_body_fn fn,
+                 void *user, qn_val *out, size_t out_count);
+#define qn_remat(g, policy, in, count, fn, user, out, out_count)                                                       \
+  qn_remat_at(QN_HERE, g, policy, in, count, fn, user, out, out_count)
+
 #ifdef __cplusplus
 }
 #endif

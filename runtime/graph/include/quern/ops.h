@@ -234,6 +234,12 @@ qn_val qn_relu_at(qn_place at, qn_val x);
 #define qn_relu(x) qn_relu_at(QN_HERE, x)
 qn_val qn_softplus_at(qn_place at, qn_val x);
 #define qn_softplus(x) qn_softplus_at(QN_HERE, x)
+qn_val qn_log_sigmoid_at(qn_place at, qn_val x);
+#define qn_log_sigmoid(x) qn_log_sigmoid_at(QN_HERE, x)
+qn_val qn_xlogy_at(qn_place at, qn_val x, qn_val y); /* x log y, 0 where x is 0 */
+#define qn_xlogy(x, y) qn_xlogy_at(QN_HERE, x, y)
+qn_val qn_sinc_at(qn_place at, qn_val x); /* sin(pi x) / (pi x), all derivatives at 0 too */
+#define qn_sinc(x) qn_sinc_at(QN_HERE, x)
 qn_val qn_logsumexp_at(qn_place at, qn_val x, int axes_count, const int64_t *axes, bool keepdims);
 #define qn_logsumexp(x, axes_count, axes, keepdims) qn_logsumexp_at(QN_HERE, x, axes_count, axes, keepdims)
 qn_val qn_log_softmax_at(qn_place at, qn_val x, int64_t axis);
@@ -251,6 +257,14 @@ void qn_custom_vjp_at(qn_place at, const qn_val *in, size_t count, qn_graph *pri
                       qn_graph *backward, qn_val *out);
 #define qn_custom_vjp(in, count, primal, forward, backward, out)                                                       \
   qn_custom_vjp_at(QN_HERE, in, count, primal, forward, backward, out)
+
+/* The same with a forward derivative: primal (a..) -> y..;  rule (a.., tangents of the float a..) -> y.., tangents of the float y... The rule is
+ * linear in the tangents, and reverse mode transposes it. */
+void qn_custom_jvp_at(qn_place at, const qn_val *in, size_t count, qn_graph *primal, qn_graph *rule, qn_val *out);
+#define qn_custom_jvp(in, count, primal, rule, out) qn_custom_jvp_at(QN_HERE, in, count, primal, rule, out)
+/* x, with a name by which the policy of a remat around it keeps it (control.h). */
+qn_val qn_checkpoint_name_at(qn_place at, qn_val x, const char *name);
+#define qn_checkpoint_name(x, name) qn_checkpoint_name_at(QN_HERE, x, name)
 
 /* ---- random numbers: counter based, JAX's bits. A key is u32[2] ---- */
 qn_val qn_key_at(qn_place at, qn_graph *g, uint64_t seed);
