@@ -141,8 +141,7 @@ typedef struct qn_attr_sort {
   bool is_stable;
 } qn_attr_sort;
 typedef struct qn_attr_runs {
-  int64_t dimension, sorted,
-      length; /* stretches of `length` elements are sorted, in which those of `sorted` are already */
+  int64_t dimension, sorted, length; /* stretches of `length`, in which those of `sorted` elements are in order */
 } qn_attr_runs;
 typedef struct qn_attr_top_k {
   int64_t k;
