@@ -8,7 +8,7 @@
 #include "linalg_matrix.h"
 #include "move_shape.h"
 
-enum { WHOLE = 64 }; /* columns up to which a matrix is worked on as a whole */
+enum { WHOLE = 48 }; /* columns up to which a matrix is worked on as a whole */
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
