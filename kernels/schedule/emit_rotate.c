@@ -27,7 +27,8 @@ static void reflect(qn_emit *e, const matrix *q, const matrix *a, qn_sval p, qn_
 /* LAPACK's geqrf: beta has the sign opposite to the diagonal's, tau is 0 for a column that is zero below it. */
 void qn_emit_geqrf(qn_emit *e, const qn_node *n, qn_sval slot) {
   qn_sink *k = e->k;
-  matrix in = qn_matrix_of(e, n->operands[0], false, slot, false), a = qn_matrix_of(e, n->first_result, false, slot, true);
+  matrix in = qn_matrix_of(e, n->operands[0], false, slot, false),
+         a = qn_matrix_of(e, n->first_result, false, slot, true);
   matrix taus = qn_matrix_of(e, n->first_result + 1, true, slot, true);
   qn_sval zero = qn_matrix_i(e, 0), rows = qn_matrix_i(e, a.rows), none = number(e, &a, 0), one = number(e, &a, 1);
   qn_matrix_copy(e, &a, &in);
@@ -121,7 +122,8 @@ static pair sweep_open(qn_emit *e, int64_t size) {
 void qn_emit_jacobi(qn_emit *e, const qn_node *n, qn_sval slot) {
   qn_sink *k = e->k;
   qn_dtype t = type_of(e, n->first_result);
-  matrix d0 = qn_matrix_of(e, n->operands[0], false, slot, false), v0 = qn_matrix_of(e, n->operands[1], false, slot, false);
+  matrix d0 = qn_matrix_of(e, n->operands[0], false, slot, false),
+         v0 = qn_matrix_of(e, n->operands[1], false, slot, false);
   matrix d = qn_matrix_of(e, n->first_result, false, slot, true), rows = qn_matrix_flip(d);
   matrix v = qn_matrix_of(e, n->first_result + 1, false, slot, true);
   qn_sval none = qs_const(k, t, 0), most = qn_matrix_var(e, none);
@@ -154,7 +156,8 @@ void qn_emit_jacobi(qn_emit *e, const qn_node *n, qn_sval slot) {
 void qn_emit_jacobi_columns(qn_emit *e, const qn_node *n, qn_sval slot) {
   qn_sink *k = e->k;
   qn_dtype t = type_of(e, n->first_result);
-  matrix u0 = qn_matrix_of(e, n->operands[0], false, slot, false), v0 = qn_matrix_of(e, n->operands[1], false, slot, false);
+  matrix u0 = qn_matrix_of(e, n->operands[0], false, slot, false),
+         v0 = qn_matrix_of(e, n->operands[1], false, slot, false);
   matrix u = qn_matrix_of(e, n->first_result, false, slot, true);
   matrix vt = qn_matrix_of(e, n->first_result + 1, false, slot, true), v = qn_matrix_flip(vt);
   qn_sval none = qs_const(k, t, 0), close = qs_const(k, t, sqrt((double)u.rows) * (t == QN_F64 ? 0x1p-53 : 0x1p-24));

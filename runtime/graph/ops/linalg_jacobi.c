@@ -113,7 +113,8 @@ const qn_op_def qn_op_jacobi = {
 
 const qn_op_def qn_op_jacobi_columns = {
     .name = "quern.jacobi_columns",
-    .doc = "One sweep of rotations that make the columns of a matrix orthogonal, and the rows of another turned with them.",
+    .doc = "One sweep of rotations that make the columns of a matrix orthogonal, and the rows of another turned with "
+           "them.",
     .arity = 2,
     .kind = QN_KIND_MATRIX,
     .dtypes = QN_D_FLOAT,

@@ -194,7 +194,8 @@ static qn_status permutation_infer(qn_infer *c) {
   for (int i = 0; fits && i < p->rank - 1; i++)
     fits = y->dims[i] == p->dims[i];
   if (!fits)
-    return QN_ERR(QN_INVALID, "%s: the result is %s, expected the dtype and batch axes of operand 0, %s, and no fewer rows",
+    return QN_ERR(QN_INVALID,
+                  "%s: the result is %s, expected the dtype and batch axes of operand 0, %s, and no fewer rows",
                   c->name, qn_type_str(y), qn_type_str(p));
   c->out_types[0] = *y;
   return QN_OK;
