@@ -96,7 +96,7 @@ static inline void tensor_draw(tensor *x, uint64_t *state, double lo, double hi)
 }
 
 /* Rows that take their operand as symmetric, and read one triangle of it. */
-static inline bool is_symmetric(qn_op op) { return op == QN_OP_CHOLESKY || op == QN_OP_EIGH || op == QN_OP_JACOBI; }
+static inline bool is_symmetric(qn_op op) { return op == QN_OP_CHOLESKY || op == QN_OP_EIGH; }
 /* Mirrors the lower triangle of each matrix and adds to the diagonal. */
 static inline void tensor_mirror(tensor *x, double diagonal) {
   int64_t n = x->t.dims[x->t.rank - 1], count = qn_type_elements(&x->t) / (n * n);
