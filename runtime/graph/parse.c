@@ -173,6 +173,8 @@ bool qn_parse_types(qn_parser *p, qn_stmt *s) {
     if (!qn_parse_grow(p, (void **)&s->operand_types, &s->operand_type_capacity, i, sizeof *t))
       return false;
     s->operand_types[i] = t[want == 2 && i == 0 ? 0 : want - 1];
+    if (s->form && s->form->types == QN_TYPES_COMPLEX)
+      s->operand_types[i].dtype = qn_dtype_part(t[0].dtype);
   }
   s->operand_type_count = s->operand_count;
   s->result_types = &t[want - 1];

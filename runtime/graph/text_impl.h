@@ -26,6 +26,7 @@ typedef enum qn_form_types {
   QN_TYPES_RESULT,     /* ": T" of the result */
   QN_TYPES_SELECT,     /* ": P, T" */
   QN_TYPES_EACH,       /* ": T, .." of the operands, which the results have too */
+  QN_TYPES_COMPLEX,    /* ": T" of the result; operands have its parts' dtype */
   QN_TYPES_ARROW       /* ": T, .. -> T" */
 } qn_form_types;
 
@@ -99,6 +100,7 @@ void qn_print_newline(qn_printer *p, int deeper);
 void qn_print_constant_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_slice_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_compare_form(qn_printer *p, const qn_graph *g, const qn_node *n);
+void qn_print_fft_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_top_k_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_reduce_form(qn_printer *p, const qn_graph *g, const qn_node *n);

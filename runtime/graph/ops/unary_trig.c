@@ -1,6 +1,7 @@
 /* Trigonometric functions and their inverses. */
 #include <math.h>
 
+#include "ref_complex.h"
 #include "rows.h"
 
 static qn_val one(qn_val v) { return qn_like(v, 1); }
@@ -10,10 +11,11 @@ static double cosine_ref(const double *x) { return cos(x[0]); }
 const qn_op_def qn_op_cosine = {
     .name = "cosine",
     .doc = "Cosine of each element, in radians.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = cosine_partial,
     .expand = qn_expand_cos,
     .ref = cosine_ref,
+    .ref_c = qn_refc_cos,
     QN_ROW_SAMPLE1(-6, 6, QN_TOL_2ULP),
 };
 
@@ -22,10 +24,11 @@ static double sine_ref(const double *x) { return sin(x[0]); }
 const qn_op_def qn_op_sine = {
     .name = "sine",
     .doc = "Sine of each element, in radians.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = sine_partial,
     .expand = qn_expand_sin,
     .ref = sine_ref,
+    .ref_c = qn_refc_sin,
     QN_ROW_SAMPLE1(-6, 6, QN_TOL_2ULP),
 };
 
@@ -37,10 +40,11 @@ static double tan_ref(const double *x) { return tan(x[0]); }
 const qn_op_def qn_op_tan = {
     .name = "tan",
     .doc = "Tangent of each element, in radians.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = tan_partial,
     .expand = qn_expand_tan,
     .ref = tan_ref,
+    .ref_c = qn_refc_tan,
     QN_ROW_SAMPLE1(-1.3, 1.3, QN_TOL_4ULP),
 };
 
