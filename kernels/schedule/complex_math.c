@@ -56,11 +56,11 @@ static qn_pair quotient_corners(qn_pair a, qn_pair b, qn_pair y) {
                    qn_select(at_pole, qn_mul(pole, a.im), qn_select(edge, far.im, y.im))};
 }
 
-/* Smith: divided through by the larger part of the divisor, so that nothing is squared. */
+/* Smith: divided through by the larger part of the divisor, so that nothing is squared; of halves, so that no sum of two overflows. */
 static qn_pair quotient(qn_pair a, qn_pair b) {
   qn_val by_re = qn_ge(qn_abs(b.re), qn_abs(b.im));
-  qn_val large = qn_select(by_re, b.re, b.im), small = qn_select(by_re, b.im, b.re);
-  qn_val p = qn_select(by_re, a.re, a.im), q = qn_select(by_re, a.im, a.re);
+  qn_val large = half(qn_select(by_re, b.re, b.im)), small = half(qn_select(by_re, b.im, b.re));
+  qn_val p = half(qn_select(by_re, a.re, a.im)), q = half(qn_select(by_re, a.im, a.re));
   qn_val ratio = qn_div(small, large), scale = qn_add(large, qn_mul(small, ratio));
   qn_val re = qn_div(qn_add(p, qn_mul(q, ratio)), scale), im = qn_div(qn_sub(q, qn_mul(p, ratio)), scale);
   return quotient_corners(a, b, (qn_pair){re, qn_select(by_re, im, qn_neg(im))});
@@ -90,8 +90,9 @@ static qn_pair exponential(qn_pair z) {
   qn_val base = qn_exp(qn_select(far, num(z.re, most), z.re));
   qn_val more = qn_exp(qn_select(far, qn_sub(z.re, num(z.re, most)), num(z.re, 0)));
   qn_val b = qn_select(gone, num(z.im, 0), z.im);
-  qn_val im = qn_mul(qn_mul(base, qn_sin(b)), more);
-  return (qn_pair){qn_mul(qn_mul(base, qn_cos(b)), more), qn_select(equals(z.im, 0), z.im, im)};
+  qn_val re = qn_mul(qn_mul(base, qn_cos(b)), more), im = qn_mul(qn_mul(base, qn_sin(b)), more);
+  qn_val lost = qn_and(equals(z.re, INFINITY), qn_not(qn_is_finite(z.im)));
+  return (qn_pair){qn_select(lost, z.re, re), qn_select(equals(z.im, 0), z.im, im)};
 }
 static qn_pair pair_exp(const qn_pair *x) { return exponential(x[0]); }
 static qn_pair pair_expm1(const qn_pair *x) {
