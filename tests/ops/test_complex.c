@@ -36,12 +36,13 @@ static const struct {
   unary f;
   double tolerance; /* of each part, relative to the number's size, in steps of 2^-23 */
 } unaries[] = {
-    {"abs", f_abs, 3},         {"sign", f_sign, 4},       {"negate", f_neg, 0}, {"square", f_square, 2},
-    {"real", f_real, 0},       {"imag", f_imag, 0},       {"conj", f_conj, 0},  {"sqrt", f_sqrt, 5},
-    {"rsqrt", f_rsqrt, 8},     {"cbrt", f_cbrt, 8},       {"exp", f_exp, 6},    {"expm1", f_expm1, 8},
-    {"log", f_log, 6},         {"log1p", f_log1p, 8},     {"sinh", f_sinh, 8},  {"cosh", f_cosh, 8},
-    {"tanh", f_tanh, 12},      {"sin", f_sin, 8},         {"cos", f_cos, 8},    {"tan", f_tan, 12},
-    {"logistic", f_logistic, 16},
+    {"abs", f_abs, 3},       {"sign", f_sign, 4},   {"negate", f_neg, 0},
+    {"square", f_square, 2}, {"real", f_real, 0},   {"imag", f_imag, 0},
+    {"conj", f_conj, 0},     {"sqrt", f_sqrt, 5},   {"rsqrt", f_rsqrt, 8},
+    {"cbrt", f_cbrt, 8},     {"exp", f_exp, 6},     {"expm1", f_expm1, 8},
+    {"log", f_log, 6},       {"log1p", f_log1p, 8}, {"sinh", f_sinh, 8},
+    {"cosh", f_cosh, 8},     {"tanh", f_tanh, 12},  {"sin", f_sin, 8},
+    {"cos", f_cos, 8},       {"tan", f_tan, 12},    {"logistic", f_logistic, 16},
 };
 enum { UNARIES = sizeof unaries / sizeof *unaries };
 
@@ -56,8 +57,8 @@ static const struct {
   binary f;
   double tolerance, least; /* sizes below `least` count as that */
 } binaries[] = {
-    {"add", f_add, 1, 0},    {"subtract", f_sub, 1, 0}, {"multiply", f_mul, 3, 0},
-    {"divide", f_div, 6, 0}, {"power", f_pow, 64, 0},   {"atan2", f_atan2, 4, 1}, /* by a logarithm of a number near one */
+    {"add", f_add, 1, 0},    {"subtract", f_sub, 1, 0}, {"multiply", f_mul, 3, 0}, {"divide", f_div, 6, 0},
+    {"power", f_pow, 64, 0}, {"atan2", f_atan2, 4, 1}, /* by a logarithm of a number near one */
 };
 enum { BINARIES = sizeof binaries / sizeof *binaries };
 
@@ -85,8 +86,8 @@ static qn_graph *all_binaries(qn_type t) {
 }
 
 /* Each part within the tolerance times the size of the number wanted; infinities and NaN alike. */
-static void near(const char *name, const qn_type *t, const float *got, const float *want, const float *x, double tolerance,
-                 double least) {
+static void near(const char *name, const qn_type *t, const float *got, const float *want, const float *x,
+                 double tolerance, double least) {
   int step = qn_dtype_is_complex(t->dtype) ? 2 : 1;
   int wrong = 0;
   for (int64_t i = 0; i < qn_type_elements(t); i++) {
@@ -280,7 +281,8 @@ static void check_derivative(const char *name, unary f, const double *x, int n) 
   g = sealed(g, &y, 1);
   QN_ASSERT_OK(qn_jvp_graph(g, &jvp));
   QN_ASSERT_OK(qn_vjp_graph(g, &vjp));
-  double t[64], c[64], up[64], down[64], value[64], tangent[64], back[64], moved[64], h = 1e-6, forward = 0, reverse = 0;
+  double t[64], c[64], up[64], down[64], value[64], tangent[64], back[64], moved[64], h = 1e-6, forward = 0,
+                                                                                      reverse = 0;
   for (int i = 0; i < 2 * n; i++) {
     t[i] = cos(3.0 * i + 1);
     c[i] = sin(5.0 * i + 2);
@@ -295,8 +297,8 @@ static void check_derivative(const char *name, unary f, const double *x, int n) 
   int numbers = (int)run_numbers(qn_graph_type(g, qn_graph_result(g, 0)));
   for (int i = 0; i < numbers; i++) {
     double want = (up[i] - down[i]) / (2 * h);
-    cr_expect(fabs(want - tangent[i]) <= 1e-6 * (1 + fabs(want)), "%s: number %d has tangent %.12g, differences say %.12g",
-              name, i, tangent[i], want);
+    cr_expect(fabs(want - tangent[i]) <= 1e-6 * (1 + fabs(want)),
+              "%s: number %d has tangent %.12g, differences say %.12g", name, i, tangent[i], want);
     forward += c[i] * tangent[i] * (complex && i % 2 ? -1 : 1);
   }
   for (int i = 0; i < 2 * n; i++)
@@ -308,7 +310,9 @@ static void check_derivative(const char *name, unary f, const double *x, int n) 
   qn_graph_release(vjp);
 }
 
-static qn_val f_dot(qn_val x) { return qn_dot(qn_reshape(x, 2, ((const int64_t[]){2, 3})), qn_reshape(x, 2, ((const int64_t[]){3, 2}))); }
+static qn_val f_dot(qn_val x) {
+  return qn_dot(qn_reshape(x, 2, ((const int64_t[]){2, 3})), qn_reshape(x, 2, ((const int64_t[]){3, 2})));
+}
 static qn_val f_prod(qn_val x) { return qn_prod(x, 0, NULL, true); }
 static qn_val f_power(qn_val x) { return qn_pow(x, qn_mul(x, x)); }
 static qn_val f_ratio(qn_val x) { return qn_div(x, qn_add(qn_square(x), qn_like(x, 2))); }
@@ -328,9 +332,9 @@ Test(complex, derivatives) {
   static const struct {
     const char *name;
     unary f;
-  } others[] = {{"dot", f_dot},       {"product", f_prod},         {"power", f_power},     {"ratio", f_ratio},
-                {"angle", f_angle},   {"parts", f_round_trip},     {"to real", f_to_real}, {"from real", f_from_real},
-                {"select", f_select}};
+  } others[] = {{"dot", f_dot},         {"product", f_prod},        {"power", f_power},
+                {"ratio", f_ratio},     {"angle", f_angle},         {"parts", f_round_trip},
+                {"to real", f_to_real}, {"from real", f_from_real}, {"select", f_select}};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     check_derivative(others[i].name, others[i].f, x, 6);
 }
@@ -341,7 +345,8 @@ Test(complex, gradient_of_size) {
   QN_ASSERT_OK(qn_graph_create("size", &f));
   qn_val y = qn_abs(qn_graph_param(f, qn_type_scalar(QN_C64), NULL));
   f = sealed(f, &y, 1);
-  QN_ASSERT_OK(qn_grad_graph(f, &(qn_grad_desc){.argnums = (const int[]){0}, .argnum_count = 1, .no_value = true}, &grad));
+  QN_ASSERT_OK(
+      qn_grad_graph(f, &(qn_grad_desc){.argnums = (const int[]){0}, .argnum_count = 1, .no_value = true}, &grad));
   float x[2] = {3, 4}, g[2];
   QN_EXPECT_OK(qn_graph_eval_ref(grad, (const void *const[]){x}, (void *[]){g}));
   cr_expect(fabsf(g[0] - 0.6F) < 1e-6F && fabsf(g[1] + 0.8F) < 1e-6F, "%g %g", (double)g[0], (double)g[1]);
@@ -392,11 +397,12 @@ Test(complex, text_round_trip) {
   QN_ASSERT_OK(qn_graph_parse(text.buf, text.len, "mixed.mlir", &again));
   qn_graph_print(again, &second);
   cr_expect(strcmp(text.buf, second.buf) == 0 && qn_graph_equal(g, again), "%s", text.buf);
-  static const char parts[] = "module @m {\n  func.func public @main(%arg0: tensor<2xf32>, %arg1: tensor<2xf32>) -> "
-                              "tensor<2xcomplex<f32>> {\n    %0 = stablehlo.complex %arg0, %arg1 : "
-                              "tensor<2xcomplex<f32>>\n    %1 = \"stablehlo.real\"(%0) : (tensor<2xcomplex<f32>>) -> "
-                              "tensor<2xf32>\n    %2 = \"stablehlo.complex\"(%1, %arg1) : (tensor<2xf32>, "
-                              "tensor<2xf32>) -> tensor<2xcomplex<f32>>\n    return %2 : tensor<2xcomplex<f32>>\n  }\n}\n";
+  static const char parts[] =
+      "module @m {\n  func.func public @main(%arg0: tensor<2xf32>, %arg1: tensor<2xf32>) -> "
+      "tensor<2xcomplex<f32>> {\n    %0 = stablehlo.complex %arg0, %arg1 : "
+      "tensor<2xcomplex<f32>>\n    %1 = \"stablehlo.real\"(%0) : (tensor<2xcomplex<f32>>) -> "
+      "tensor<2xf32>\n    %2 = \"stablehlo.complex\"(%1, %arg1) : (tensor<2xf32>, "
+      "tensor<2xf32>) -> tensor<2xcomplex<f32>>\n    return %2 : tensor<2xcomplex<f32>>\n  }\n}\n";
   qn_graph *small;
   QN_ASSERT_OK(qn_graph_parse(parts, sizeof parts - 1, "parts.mlir", &small));
   qn_graph_release(small);
