@@ -273,6 +273,9 @@ bool qn_parse_foreign_call(qn_parser *p, qn_stmt *s, qn_val **out, int *out_coun
 bool qn_parse_conv_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_conv_finish(qn_parser *p, qn_stmt *s);
 bool qn_parse_conv_numbers(qn_parser *p, qn_attr **list); /* [b, 0, f]x[0, i, o]->[b, 0, f] */
+/* Client operations without a row (parse_chlo.c): read and built. */
+bool qn_parse_is_sugar(const char *name);
+bool qn_parse_sugar(qn_parser *p, qn_stmt *s, bool generic, qn_val *out);
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif
