@@ -103,7 +103,8 @@ static void split_constant(qn_complex_node *n) {
 
 static void split_iota(qn_complex_node *n) {
   qn_type part = part_type(result_type(n));
-  n->out[0] = (qn_pair){qn_iota(n->to, part, ((const qn_attr_axis *)n->node->attr)->dimension), qn_full(n->to, part, 0)};
+  n->out[0] =
+      (qn_pair){qn_iota(n->to, part, ((const qn_attr_axis *)n->node->attr)->dimension), qn_full(n->to, part, 0)};
 }
 
 static void split_convert(qn_complex_node *n) {

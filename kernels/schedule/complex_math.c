@@ -23,9 +23,7 @@ static qn_val with_sign(qn_val a, qn_val b) { return qn_select(is_negative(b), q
 
 /* ---- arithmetic ---- */
 static qn_pair pair_add(const qn_pair *x) { return (qn_pair){qn_add(x[0].re, x[1].re), qn_add(x[0].im, x[1].im)}; }
-static qn_pair pair_subtract(const qn_pair *x) {
-  return (qn_pair){qn_sub(x[0].re, x[1].re), qn_sub(x[0].im, x[1].im)};
-}
+static qn_pair pair_subtract(const qn_pair *x) { return (qn_pair){qn_sub(x[0].re, x[1].re), qn_sub(x[0].im, x[1].im)}; }
 static qn_pair pair_negate(const qn_pair *x) { return (qn_pair){qn_neg(x[0].re), qn_neg(x[0].im)}; }
 
 static qn_pair product(qn_pair a, qn_pair b) {
@@ -166,7 +164,8 @@ static qn_pair pair_sinh(const qn_pair *x) {
 static qn_pair pair_cosh(const qn_pair *x) {
   qn_val a = x[0].re, b = x[0].im, im = qn_mul(qn_sinh(a), qn_sin(b));
   qn_val real = qn_or(equals(a, 0), equals(b, 0));
-  return (qn_pair){qn_mul(qn_cosh(a), qn_cos(b)), qn_select(real, qn_mul(with_sign(num(a, 1), a), qn_select(equals(b, 0), b, num(b, 0))), im)};
+  return (qn_pair){qn_mul(qn_cosh(a), qn_cos(b)),
+                   qn_select(real, qn_mul(with_sign(num(a, 1), a), qn_select(equals(b, 0), b, num(b, 0))), im)};
 }
 
 /* Kahan: by tan b and sinh a; far out the result is one and a trace. */
@@ -220,32 +219,19 @@ static const struct {
   qn_op op;
   qn_pair (*make)(const qn_pair *x);
 } rules[] = {
-    {QN_OP_ADD, pair_add},
-    {QN_OP_SUBTRACT, pair_subtract},
-    {QN_OP_NEGATE, pair_negate},
-    {QN_OP_MULTIPLY, pair_multiply},
-    {QN_OP_SQUARE, pair_square},
-    {QN_OP_DIVIDE, pair_divide},
-    {QN_OP_ABS, pair_abs},
-    {QN_OP_SIGN, pair_sign},
-    {QN_OP_EXPONENTIAL, pair_exp},
-    {QN_OP_EXPONENTIAL_MINUS_ONE, pair_expm1},
-    {QN_OP_LOG, pair_log},
-    {QN_OP_LOG_PLUS_ONE, pair_log1p},
-    {QN_OP_LOGISTIC, pair_logistic},
-    {QN_OP_SQRT, pair_sqrt},
-    {QN_OP_RSQRT, pair_rsqrt},
-    {QN_OP_CBRT, pair_cbrt},
-    {QN_OP_SINH, pair_sinh},
-    {QN_OP_COSH, pair_cosh},
-    {QN_OP_TANH, pair_tanh},
-    {QN_OP_SINE, pair_sine},
-    {QN_OP_COSINE, pair_cosine},
-    {QN_OP_TAN, pair_tan},
-    {QN_OP_POWER, pair_power},
-    {QN_OP_ATAN2, pair_atan2},
-    {QN_OP_COMPLEX, pair_complex},
-    {QN_OP_REAL, pair_real},
+    {QN_OP_ADD, pair_add},           {QN_OP_SUBTRACT, pair_subtract},
+    {QN_OP_NEGATE, pair_negate},     {QN_OP_MULTIPLY, pair_multiply},
+    {QN_OP_SQUARE, pair_square},     {QN_OP_DIVIDE, pair_divide},
+    {QN_OP_ABS, pair_abs},           {QN_OP_SIGN, pair_sign},
+    {QN_OP_EXPONENTIAL, pair_exp},   {QN_OP_EXPONENTIAL_MINUS_ONE, pair_expm1},
+    {QN_OP_LOG, pair_log},           {QN_OP_LOG_PLUS_ONE, pair_log1p},
+    {QN_OP_LOGISTIC, pair_logistic}, {QN_OP_SQRT, pair_sqrt},
+    {QN_OP_RSQRT, pair_rsqrt},       {QN_OP_CBRT, pair_cbrt},
+    {QN_OP_SINH, pair_sinh},         {QN_OP_COSH, pair_cosh},
+    {QN_OP_TANH, pair_tanh},         {QN_OP_SINE, pair_sine},
+    {QN_OP_COSINE, pair_cosine},     {QN_OP_TAN, pair_tan},
+    {QN_OP_POWER, pair_power},       {QN_OP_ATAN2, pair_atan2},
+    {QN_OP_COMPLEX, pair_complex},   {QN_OP_REAL, pair_real},
     {QN_OP_IMAG, pair_imag},
 };
 

@@ -44,7 +44,8 @@ static void check_row(qn_op op, const qn_op_def *d) {
               (!(d->dtypes & (QN_D_UNSIGNED | QN_D_BOOL)) || d->ref_u != NULL) &&
               (!(d->dtypes & QN_D_COMPLEX) || d->ref_c != NULL);
   cr_expect(d->eval != NULL || refs || op == QN_OP_PARAMETER, "%s: a dtype without reference", d->name);
-  cr_expect(d->expand != NULL || d->kind != QN_KIND_ELEMENTWISE || op == QN_OP_CONVERT || op == QN_OP_COMPLEX, "%s: no expansion", d->name);
+  cr_expect(d->expand != NULL || d->kind != QN_KIND_ELEMENTWISE || op == QN_OP_CONVERT || op == QN_OP_COMPLEX,
+            "%s: no expansion", d->name);
   cr_expect(d->sample_count > 0 ? d->samples != NULL : covered_elsewhere(op), "%s: no samples", d->name);
   cr_expect(qn_op_find(d->name) == op, "%s: not found by its name", d->name);
 }

@@ -15,8 +15,8 @@ static qn_status compare_infer(qn_infer *c) {
                   qn_type_str(&c->operands[0]));
   bool floats = class == QN_CLASS_FLOAT || class == QN_CLASS_COMPLEX, is_signed = class == QN_CLASS_SIGNED;
   bool fits = a->type == QN_CMP_DEFAULT || (floats && a->type == QN_CMP_FLOAT) ||
-              (class == QN_CLASS_FLOAT && a->type == QN_CMP_TOTALORDER) ||
-              (is_signed && a->type == QN_CMP_SIGNED) || (!floats && !is_signed && a->type == QN_CMP_UNSIGNED);
+              (class == QN_CLASS_FLOAT && a->type == QN_CMP_TOTALORDER) || (is_signed && a->type == QN_CMP_SIGNED) ||
+              (!floats && !is_signed && a->type == QN_CMP_UNSIGNED);
   if (!fits) {
     static const char *const names[] = {"default", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};
     return QN_ERR(QN_INVALID, "%s: comparison type %s does not fit operand 0, which is %s", c->name, names[a->type],
@@ -119,7 +119,8 @@ static const qn_sample compare_samples[] = {SAMPLE(lt), SAMPLE(le), SAMPLE(gt), 
 
 const qn_op_def qn_op_compare = {
     .name = "compare",
-    .doc = "Compares two tensors in one direction: eq, ne, lt, le, gt, ge. False with NaN, but for ne; complex numbers are "
+    .doc = "Compares two tensors in one direction: eq, ne, lt, le, gt, ge. False with NaN, but for ne; complex numbers "
+           "are "
            "equal or not.",
     .arity = 2,
     .kind = QN_KIND_ELEMENTWISE,

@@ -215,8 +215,9 @@ static const qn_sample fft_samples[] = {
 
 const qn_op_def qn_op_fft = {
     .name = "fft",
-    .doc = "Discrete Fourier transform over the last one to three axes: FFT, IFFT, and RFFT, IRFFT between real numbers "
-           "and the first half of their transform.",
+    .doc =
+        "Discrete Fourier transform over the last one to three axes: FFT, IFFT, and RFFT, IRFFT between real numbers "
+        "and the first half of their transform.",
     .arity = 1,
     .kind = QN_KIND_CONTRACT,
     .dtypes = QN_D_FLOAT | QN_D_COMPLEX,
