@@ -264,6 +264,47 @@ static void mixed_on(const char *which) {
 }
 Test(complex, graphs_cpu) { mixed_on("cpu"); }
 
+/* A loop that carries complex numbers through a transform; the trip count is an argument. */
+static const char loop_text[] =
+    "func.func @main(%arg0: tensor<4xcomplex<f32>>, %n: tensor<i32>) -> (tensor<4xcomplex<f32>>, tensor<f32>) {\n"
+    "  %c = stablehlo.constant dense<0> : tensor<i32>\n"
+    "  %cst = stablehlo.constant dense<(0.5,0.25)> : tensor<4xcomplex<f32>>\n"
+    "  %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+    "  %0:3 = stablehlo.while(%iterArg = %c, %iterArg_0 = %arg0, %iterArg_1 = %z) : tensor<i32>, "
+    "tensor<4xcomplex<f32>>, tensor<f32>\n"
+    "   cond {\n"
+    "    %1 = stablehlo.compare LT, %iterArg, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+    "    stablehlo.return %1 : tensor<i1>\n"
+    "  } do {\n"
+    "    %one = stablehlo.constant dense<1> : tensor<i32>\n"
+    "    %1 = stablehlo.add %iterArg, %one : tensor<i32>\n"
+    "    %2 = stablehlo.fft %iterArg_0, type = FFT, length = [4] : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>\n"
+    "    %3 = stablehlo.multiply %2, %cst : tensor<4xcomplex<f32>>\n"
+    "    %4 = stablehlo.real %3 : (tensor<4xcomplex<f32>>) -> tensor<4xf32>\n"
+    "    %5 = stablehlo.slice %4 [1:2] : (tensor<4xf32>) -> tensor<1xf32>\n"
+    "    %6 = stablehlo.reshape %5 : (tensor<1xf32>) -> tensor<f32>\n"
+    "    stablehlo.return %1, %3, %6 : tensor<i32>, tensor<4xcomplex<f32>>, tensor<f32>\n"
+    "  }\n"
+    "  return %0#1, %0#2 : tensor<4xcomplex<f32>>, tensor<f32>\n"
+    "}\n";
+
+Test(complex, loop) {
+  qn_graph *g;
+  QN_ASSERT_OK(qn_graph_parse(loop_text, sizeof loop_text - 1, "loop.mlir", &g));
+  qn_device *d = run_open("cpu");
+  float x[8], want[8], got[8], last[2];
+  draw_numbers(x, 8, 2);
+  for (int32_t n = 0; n < 4; n++) {
+    const void *in[] = {x, &n};
+    QN_EXPECT_OK(run_graph(NULL, g, in, (void *[]){want, &last[0]}));
+    QN_EXPECT_OK(run_graph(d, g, in, (void *[]){got, &last[1]}));
+    double off = run_distance(qn_graph_type(g, qn_graph_result(g, 0)), got, want);
+    cr_expect(off <= 1e-6 && fabsf(last[0] - last[1]) < 1e-5F, "%d rounds: off by %g", (int)n, off);
+  }
+  qn_device_release(d);
+  qn_graph_release(g);
+}
+
 /* ---- derivatives: of real and imaginary parts by differences ---- */
 static double number_of(const qn_graph *g, const double *x, double *y) {
   const void *in[] = {x};

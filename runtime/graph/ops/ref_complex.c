@@ -4,8 +4,16 @@
 
 #include <complex.h>
 #include <math.h>
+#include <string.h>
 
-static double complex in_c(qn_complex x) { return CMPLX(x.re, x.im); }
+/* Not re + I * im, which spoils infinities. A complex number lies in memory as its parts. */
+static double complex make(double re, double im) {
+  const double parts[2] = {re, im};
+  double complex z;
+  memcpy(&z, parts, sizeof z);
+  return z;
+}
+static double complex in_c(qn_complex x) { return make(x.re, x.im); }
 static qn_complex out_c(double complex z) { return (qn_complex){creal(z), cimag(z)}; }
 
 qn_complex qn_refc_add(const qn_complex *x) { return (qn_complex){x[0].re + x[1].re, x[0].im + x[1].im}; }
@@ -28,7 +36,7 @@ qn_complex qn_refc_sign(const qn_complex *x) {
 }
 
 qn_complex qn_refc_sqrt(const qn_complex *x) { return out_c(csqrt(in_c(x[0]))); }
-qn_complex qn_refc_rsqrt(const qn_complex *x) { return out_c(CMPLX(1, 0) / csqrt(in_c(x[0]))); }
+qn_complex qn_refc_rsqrt(const qn_complex *x) { return out_c(make(1, 0) / csqrt(in_c(x[0]))); }
 qn_complex qn_refc_cbrt(const qn_complex *x) {
   double size = cbrt(hypot(x[0].re, x[0].im)), angle = atan2(x[0].im, x[0].re) / 3;
   return (qn_complex){size * cos(angle), size * sin(angle)};
@@ -43,13 +51,13 @@ qn_complex qn_refc_expm1(const qn_complex *x) {
 qn_complex qn_refc_log(const qn_complex *x) { return out_c(clog(in_c(x[0]))); }
 qn_complex qn_refc_log1p(const qn_complex *x) {
   double a = x[0].re, b = x[0].im;
-  double complex far = clog(CMPLX(1 + a, b));
+  double complex far = clog(make(1 + a, b));
   bool near = fabs(a) < 0.5 && fabs(b) < 0.5;
   long double grown = (long double)a * (2 + (long double)a) + (long double)b * (long double)b;
   return (qn_complex){near ? (double)(log1pl(grown) / 2) : creal(far), cimag(far)};
 }
 qn_complex qn_refc_logistic(const qn_complex *x) {
-  return out_c(CMPLX(1, 0) / (CMPLX(1, 0) + cexp(CMPLX(-x[0].re, -x[0].im))));
+  return out_c(make(1, 0) / (make(1, 0) + cexp(make(-x[0].re, -x[0].im))));
 }
 qn_complex qn_refc_tanh(const qn_complex *x) { return out_c(ctanh(in_c(x[0]))); }
 qn_complex qn_refc_sinh(const qn_complex *x) { return out_c(csinh(in_c(x[0]))); }
@@ -69,6 +77,6 @@ qn_complex qn_refc_power(const qn_complex *x) {
 /* -i log((x + iy) / sqrt(x^2 + y^2)) */
 qn_complex qn_refc_atan2(const qn_complex *x) {
   double complex a = in_c(x[0]), b = in_c(x[1]);
-  double complex y = clog((b + CMPLX(-cimag(a), creal(a))) / csqrt(b * b + a * a));
+  double complex y = clog((b + make(-cimag(a), creal(a))) / csqrt(b * b + a * a));
   return (qn_complex){cimag(y), -creal(y)};
 }
