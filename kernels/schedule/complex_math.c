@@ -193,6 +193,45 @@ static qn_pair pair_cosine(const qn_pair *x) {
 }
 static qn_pair pair_tan(const qn_pair *x) { return turned_back(hyperbolic_tangent(turned(x[0]))); }
 
+/* ---- their inverses, as Kahan has them: by the roots of 1 - z and 1 + z ---- */
+typedef struct unit_roots {
+  qn_pair below, above; /* of 1 - z, of 1 + z */
+} unit_roots;
+static unit_roots roots_of(qn_pair z) {
+  qn_val one = num(z.re, 1);
+  return (unit_roots){square_root((qn_pair){qn_sub(one, z.re), qn_neg(z.im)}),
+                      square_root((qn_pair){qn_add(one, z.re), z.im})};
+}
+static qn_pair inverse_sine(qn_pair z) {
+  unit_roots r = roots_of(z);
+  qn_val re = qn_sub(qn_mul(r.below.re, r.above.re), qn_mul(r.below.im, r.above.im));
+  qn_val im = qn_sub(qn_mul(r.below.re, r.above.im), qn_mul(r.below.im, r.above.re));
+  return (qn_pair){qn_atan2(z.re, re), qn_asinh(im)};
+}
+static qn_pair pair_asin(const qn_pair *x) { return inverse_sine(x[0]); }
+static qn_pair pair_acos(const qn_pair *x) {
+  unit_roots r = roots_of(x[0]);
+  qn_val im = qn_sub(qn_mul(r.above.re, r.below.im), qn_mul(r.above.im, r.below.re));
+  return (qn_pair){qn_mul(num(im, 2), qn_atan2(r.below.re, r.above.re)), qn_asinh(im)};
+}
+static qn_pair pair_asinh(const qn_pair *x) { return turned(inverse_sine(turned_back(x[0]))); }
+/* The root of z - 1 takes the place of that of 1 - z. */
+static qn_pair pair_acosh(const qn_pair *x) {
+  qn_val one = num(x[0].re, 1);
+  qn_pair below = square_root((qn_pair){qn_sub(x[0].re, one), x[0].im}),
+          above = square_root((qn_pair){qn_add(x[0].re, one), x[0].im});
+  qn_val re = qn_add(qn_mul(below.re, above.re), qn_mul(below.im, above.im));
+  return (qn_pair){qn_asinh(re), qn_mul(num(re, 2), qn_atan2(below.im, above.re))};
+}
+static qn_pair inverse_hyperbolic_tangent(qn_pair z) {
+  qn_val a = z.re, b = z.im, one = num(a, 1), low = qn_sub(one, a), high = qn_add(one, a), square = qn_mul(b, b);
+  qn_val ratio = qn_div(qn_mul(num(a, 4), a), qn_add(qn_mul(low, low), square));
+  qn_val angle = qn_atan2(qn_mul(num(b, 2), b), qn_sub(qn_mul(low, high), square));
+  return (qn_pair){qn_mul(num(a, 0.25), qn_log1p(ratio)), half(angle)};
+}
+static qn_pair pair_atanh(const qn_pair *x) { return inverse_hyperbolic_tangent(x[0]); }
+static qn_pair pair_atan(const qn_pair *x) { return turned_back(inverse_hyperbolic_tangent(turned(x[0]))); }
+
 /* ---- two operands ---- */
 /* |z|^c e^(-d angle), turned by c angle + d log|z|. */
 static qn_pair pair_power(const qn_pair *x) {
@@ -230,6 +269,9 @@ static const struct {
     {QN_OP_SINH, pair_sinh},         {QN_OP_COSH, pair_cosh},
     {QN_OP_TANH, pair_tanh},         {QN_OP_SINE, pair_sine},
     {QN_OP_COSINE, pair_cosine},     {QN_OP_TAN, pair_tan},
+    {QN_OP_ASIN, pair_asin},         {QN_OP_ACOS, pair_acos},
+    {QN_OP_ATAN, pair_atan},         {QN_OP_ASINH, pair_asinh},
+    {QN_OP_ACOSH, pair_acosh},       {QN_OP_ATANH, pair_atanh},
     {QN_OP_POWER, pair_power},       {QN_OP_ATAN2, pair_atan2},
     {QN_OP_COMPLEX, pair_complex},   {QN_OP_REAL, pair_real},
     {QN_OP_IMAG, pair_imag},

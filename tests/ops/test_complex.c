@@ -31,18 +31,26 @@ UNARY(tanh)
 UNARY(sin)
 UNARY(cos)
 UNARY(tan)
+UNARY(asin)
+UNARY(acos)
+UNARY(atan)
+UNARY(asinh)
+UNARY(acosh)
+UNARY(atanh)
 static const struct {
   const char *name;
   unary f;
   double tolerance; /* of each part, relative to the number's size, in steps of 2^-23 */
 } unaries[] = {
-    {"abs", f_abs, 3},       {"sign", f_sign, 4},   {"negate", f_neg, 0},
-    {"square", f_square, 2}, {"real", f_real, 0},   {"imag", f_imag, 0},
-    {"conj", f_conj, 0},     {"sqrt", f_sqrt, 5},   {"rsqrt", f_rsqrt, 8},
-    {"cbrt", f_cbrt, 8},     {"exp", f_exp, 6},     {"expm1", f_expm1, 8},
-    {"log", f_log, 6},       {"log1p", f_log1p, 8}, {"sinh", f_sinh, 8},
-    {"cosh", f_cosh, 8},     {"tanh", f_tanh, 12},  {"sin", f_sin, 8},
-    {"cos", f_cos, 8},       {"tan", f_tan, 12},    {"logistic", f_logistic, 16},
+    {"abs", f_abs, 3},       {"sign", f_sign, 4},    {"negate", f_neg, 0},
+    {"square", f_square, 2}, {"real", f_real, 0},    {"imag", f_imag, 0},
+    {"conj", f_conj, 0},     {"sqrt", f_sqrt, 5},    {"rsqrt", f_rsqrt, 8},
+    {"cbrt", f_cbrt, 8},     {"exp", f_exp, 6},      {"expm1", f_expm1, 8},
+    {"log", f_log, 6},       {"log1p", f_log1p, 8},  {"sinh", f_sinh, 8},
+    {"cosh", f_cosh, 8},     {"tanh", f_tanh, 12},   {"sin", f_sin, 8},
+    {"cos", f_cos, 8},       {"tan", f_tan, 12},     {"logistic", f_logistic, 16},
+    {"asin", f_asin, 12},    {"acos", f_acos, 12},   {"atan", f_atan, 12},
+    {"asinh", f_asinh, 12},  {"acosh", f_acosh, 12}, {"atanh", f_atanh, 12},
 };
 enum { UNARIES = sizeof unaries / sizeof *unaries };
 

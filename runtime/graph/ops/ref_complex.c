@@ -65,6 +65,12 @@ qn_complex qn_refc_cosh(const qn_complex *x) { return out_c(ccosh(in_c(x[0]))); 
 qn_complex qn_refc_sin(const qn_complex *x) { return out_c(csin(in_c(x[0]))); }
 qn_complex qn_refc_cos(const qn_complex *x) { return out_c(ccos(in_c(x[0]))); }
 qn_complex qn_refc_tan(const qn_complex *x) { return out_c(ctan(in_c(x[0]))); }
+qn_complex qn_refc_asin(const qn_complex *x) { return out_c(casin(in_c(x[0]))); }
+qn_complex qn_refc_acos(const qn_complex *x) { return out_c(cacos(in_c(x[0]))); }
+qn_complex qn_refc_atan(const qn_complex *x) { return out_c(catan(in_c(x[0]))); }
+qn_complex qn_refc_asinh(const qn_complex *x) { return out_c(casinh(in_c(x[0]))); }
+qn_complex qn_refc_acosh(const qn_complex *x) { return out_c(cacosh(in_c(x[0]))); }
+qn_complex qn_refc_atanh(const qn_complex *x) { return out_c(catanh(in_c(x[0]))); }
 
 /* Zero to the power of zero is one, to one with a positive real part zero. */
 qn_complex qn_refc_power(const qn_complex *x) {

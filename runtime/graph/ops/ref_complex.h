@@ -28,6 +28,12 @@ qn_complex qn_refc_cosh(const qn_complex *x);
 qn_complex qn_refc_sin(const qn_complex *x);
 qn_complex qn_refc_cos(const qn_complex *x);
 qn_complex qn_refc_tan(const qn_complex *x);
+qn_complex qn_refc_asin(const qn_complex *x);
+qn_complex qn_refc_acos(const qn_complex *x);
+qn_complex qn_refc_atan(const qn_complex *x);
+qn_complex qn_refc_asinh(const qn_complex *x);
+qn_complex qn_refc_acosh(const qn_complex *x);
+qn_complex qn_refc_atanh(const qn_complex *x);
 qn_complex qn_refc_power(const qn_complex *x);
 qn_complex qn_refc_atan2(const qn_complex *x);
 

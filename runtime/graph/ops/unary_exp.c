@@ -128,25 +128,29 @@ static double asinh_ref(const double *x) { return asinh(x[0]); }
 const qn_op_def qn_op_asinh = {
     .name = "chlo.asinh",
     .doc = "Inverse hyperbolic sine of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = asinh_partial,
     .expand = qn_expand_asinh,
     .ref = asinh_ref,
+    .ref_c = qn_refc_asinh,
     QN_ROW_SAMPLE1(-5, 5, QN_TOL_4ULP),
 };
 
 static qn_val acosh_partial(qn_rule *r, int i) {
   qn_val x = r->in[i];
+  if (qn_dtype_is_complex(qn_val_type(x)->dtype)) /* the root of the product is another one in the left half plane */
+    return qn_mul(qn_rsqrt(qn_sub(x, one(x))), qn_rsqrt(qn_add(x, one(x))));
   return qn_rsqrt(qn_mul(qn_sub(x, one(x)), qn_add(x, one(x))));
 }
 static double acosh_ref(const double *x) { return acosh(x[0]); }
 const qn_op_def qn_op_acosh = {
     .name = "chlo.acosh",
-    .doc = "Inverse hyperbolic cosine of each element; NaN below one.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    .doc = "Inverse hyperbolic cosine of each element; NaN for real ones below one.",
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = acosh_partial,
     .expand = qn_expand_acosh,
     .ref = acosh_ref,
+    .ref_c = qn_refc_acosh,
     QN_ROW_SAMPLE1(1.5, 9, QN_TOL_4ULP),
 };
 
@@ -157,10 +161,11 @@ static qn_val atanh_partial(qn_rule *r, int i) {
 static double atanh_ref(const double *x) { return atanh(x[0]); }
 const qn_op_def qn_op_atanh = {
     .name = "chlo.atanh",
-    .doc = "Inverse hyperbolic tangent of each element; NaN beyond -1 and 1.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    .doc = "Inverse hyperbolic tangent of each element; NaN for real ones beyond -1 and 1.",
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = atanh_partial,
     .expand = qn_expand_atanh,
     .ref = atanh_ref,
+    .ref_c = qn_refc_atanh,
     QN_ROW_SAMPLE1(-0.9, 0.9, QN_TOL_4ULP),
 };

@@ -52,11 +52,12 @@ static qn_val asin_partial(qn_rule *r, int i) { return qn_rsqrt(qn_sub(one(r->in
 static double asin_ref(const double *x) { return asin(x[0]); }
 const qn_op_def qn_op_asin = {
     .name = "chlo.asin",
-    .doc = "Inverse sine of each element; NaN beyond -1 and 1.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    .doc = "Inverse sine of each element; NaN for real ones beyond -1 and 1.",
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = asin_partial,
     .expand = qn_expand_asin,
     .ref = asin_ref,
+    .ref_c = qn_refc_asin,
     QN_ROW_SAMPLE1(-0.9, 0.9, QN_TOL_4ULP),
 };
 
@@ -64,11 +65,12 @@ static qn_val acos_partial(qn_rule *r, int i) { return qn_neg(asin_partial(r, i)
 static double acos_ref(const double *x) { return acos(x[0]); }
 const qn_op_def qn_op_acos = {
     .name = "chlo.acos",
-    .doc = "Inverse cosine of each element; NaN beyond -1 and 1.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    .doc = "Inverse cosine of each element; NaN for real ones beyond -1 and 1.",
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = acos_partial,
     .expand = qn_expand_acos,
     .ref = acos_ref,
+    .ref_c = qn_refc_acos,
     QN_ROW_SAMPLE1(-0.9, 0.9, QN_TOL_4ULP),
 };
 
@@ -79,9 +81,10 @@ static double atan_ref(const double *x) { return atan(x[0]); }
 const qn_op_def qn_op_atan = {
     .name = "chlo.atan",
     .doc = "Inverse tangent of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = atan_partial,
     .expand = qn_expand_atan,
     .ref = atan_ref,
+    .ref_c = qn_refc_atan,
     QN_ROW_SAMPLE1(-5, 5, QN_TOL_4ULP),
 };
