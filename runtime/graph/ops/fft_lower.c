@@ -1,5 +1,5 @@
-/* Fourier transforms as contractions. Numbers are held as reals of [part, before, n, behind], where part tells real from imaginary. A short axis is one
- * contraction over part and n with the roots of unity; a long one is split in two factors, contracted one after the other with a turn by
+/* Fourier transforms as contractions. Numbers are held as reals of [before, n, behind, part], where part tells real from imaginary. A short axis is one
+ * contraction over n and part with the roots of unity; a long one is split in two factors, contracted one after the other with a turn by
  * more roots between them (Cooley and Tukey); one without a short factor becomes a convolution, which is done by two transforms of a length that is a
  * power of two (Bluestein). Roots are computed exactly enough to be rounded once. */
 #include <math.h>
@@ -65,12 +65,12 @@ static qn_val cut(const plan *p, qn_val x, int axis, int64_t begin, int64_t end)
 }
 static qn_val join(const plan *p, qn_val re, qn_val im) {
   const qn_val both[] = {re, im};
-  return qn_concatenate_at(p->at, both, 2, 0);
+  return qn_concatenate_at(p->at, both, 2, 3);
 }
 
-/* The contraction over part and n, with `to` results of `parts` parts: [before, behind, part, to]. `weights` multiply the entries, NULL: ones. */
+/* The contraction over n and part, with `to` results of `parts` parts: [before, behind, to, part]. `weights` multiply the entries, NULL: ones. */
 static qn_val contract(const plan *p, qn_val x, int64_t length, int64_t to, int64_t parts, const double *weights) {
-  int64_t from = dim(x, 0), n = dim(x, 2);
+  int64_t from = dim(x, 3), n = dim(x, 1);
   double *w = malloc((size_t)(from * n * parts * to) * sizeof *w);
   if (w == NULL)
     return no_memory(p);
@@ -81,16 +81,16 @@ static qn_val contract(const plan *p, qn_val x, int64_t length, int64_t to, int6
       const double terms[2][2] = {{c * scale, s * scale}, {-s * scale, c * scale}};
       for (int64_t a = 0; a < from; a++)
         for (int64_t b = 0; b < parts; b++)
-          w[((a * n + j) * parts + b) * to + k] = terms[a][b];
+          w[((j * from + a) * to + k) * parts + b] = terms[a][b];
     }
-  qn_val matrix = constant(p, 4, (const int64_t[]){from, n, parts, to}, w);
+  qn_val matrix = constant(p, 4, (const int64_t[]){n, from, to, parts}, w);
   free(w);
-  qn_attr_dot dims = {.lhs_contract = {2, {0, 2}}, .rhs_contract = {2, {0, 1}}};
+  qn_attr_dot dims = {.lhs_contract = {2, {1, 3}}, .rhs_contract = {2, {0, 1}}};
   return qn_dot_general_at(p->at, x, matrix, &dims, QN_DTYPE_NONE);
 }
 
 static qn_val dense(const plan *p, qn_val x, int64_t length, int64_t to, int64_t parts, const double *weights) {
-  return qn_transpose_at(p->at, contract(p, x, length, to, parts, weights), (const int64_t[]){2, 0, 3, 1});
+  return qn_transpose_at(p->at, contract(p, x, length, to, parts, weights), (const int64_t[]){0, 2, 1, 3});
 }
 
 /* (re + i im) times (c + i s), constants that broadcast; a null im stands for zero. */
@@ -124,9 +124,9 @@ static int64_t first_factor(int64_t n) {
 }
 
 static qn_val two_factors(const plan *p, qn_val x, int64_t n1) {
-  int64_t parts = dim(x, 0), before = dim(x, 1), n = dim(x, 2), behind = dim(x, 3), n2 = n / n1;
-  qn_val y = contract(p, reshape4(p, x, parts, before, n1, n2 * behind), n1, n1, 2, NULL);
-  y = qn_reshape_at(p->at, y, 5, (const int64_t[]){before, n2, behind, 2, n1});
+  int64_t before = dim(x, 0), n = dim(x, 1), behind = dim(x, 2), parts = dim(x, 3), n2 = n / n1;
+  qn_val y = contract(p, reshape4(p, x, before, n1, n2 * behind, parts), n1, n1, 2, NULL);
+  y = qn_reshape_at(p->at, y, 5, (const int64_t[]){before, n2, behind, n1, 2});
   double *w = malloc((size_t)(2 * n) * sizeof *w);
   if (w == NULL)
     return no_memory(p);
@@ -136,15 +136,15 @@ static qn_val two_factors(const plan *p, qn_val x, int64_t n1) {
   const int64_t table[] = {n2, 1, n1}, moved[] = {0, 3, 1, 2};
   qn_val c = constant(p, 3, table, w), s = constant(p, 3, table, w + n);
   free(w);
-  qn_val re = reshape4(p, cut(p, y, 3, 0, 1), before, n2, behind, n1);
-  qn_val im = reshape4(p, cut(p, y, 3, 1, 2), before, n2, behind, n1);
+  qn_val re = reshape4(p, cut(p, y, 4, 0, 1), before, n2, behind, n1);
+  qn_val im = reshape4(p, cut(p, y, 4, 1, 2), before, n2, behind, n1);
   times(p, &re, &im, c, s);
-  re = reshape4(p, qn_transpose_at(p->at, re, moved), 1, before * n1, n2, behind);
-  im = reshape4(p, qn_transpose_at(p->at, im, moved), 1, before * n1, n2, behind);
+  re = reshape4(p, qn_transpose_at(p->at, re, moved), before * n1, n2, behind, 1);
+  im = reshape4(p, qn_transpose_at(p->at, im, moved), before * n1, n2, behind, 1);
   y = whole(p, join(p, re, im));
-  y = qn_reshape_at(p->at, y, 5, (const int64_t[]){2, before, n1, n2, behind});
-  y = qn_transpose_at(p->at, y, (const int64_t[]){0, 1, 3, 2, 4});
-  return reshape4(p, y, 2, before, n, behind);
+  y = qn_reshape_at(p->at, y, 5, (const int64_t[]){before, n1, n2, behind, 2});
+  y = qn_transpose_at(p->at, y, (const int64_t[]){0, 2, 1, 3, 4});
+  return reshape4(p, y, before, n, behind, 2);
 }
 
 /* ---- convolution: j * k is (j^2 + k^2 - (k - j)^2) / 2 ---- */
@@ -195,63 +195,63 @@ static bool make_chirp(const plan *p, int64_t n, int64_t m, qn_val chirp[2], qn_
     split[m + i] = b[2 * i + 1] / (double)m;
   }
   for (int k = 0; k < 2; k++) {
-    chirp[k] = constant(p, 2, (const int64_t[]){n, 1}, w + k * n);
-    filter[k] = constant(p, 2, (const int64_t[]){m, 1}, split + k * m);
+    chirp[k] = constant(p, 3, (const int64_t[]){n, 1, 1}, w + k * n);
+    filter[k] = constant(p, 3, (const int64_t[]){m, 1, 1}, split + k * m);
   }
   free(w);
   return !qn_graph_failed(p->g);
 }
 
 static qn_val convolved(const plan *p, qn_val x) {
-  int64_t parts = dim(x, 0), n = dim(x, 2), m = 1;
+  int64_t n = dim(x, 1), parts = dim(x, 3), m = 1;
   while (m < 2 * n - 1)
     m *= 2;
   qn_val chirp[2], filter[2];
   if (!make_chirp(p, n, m, chirp, filter))
     return QN_NULL_VAL;
-  qn_val re = cut(p, x, 0, 0, 1), im = parts == 2 ? cut(p, x, 0, 1, 2) : QN_NULL_VAL;
+  qn_val re = cut(p, x, 3, 0, 1), im = parts == 2 ? cut(p, x, 3, 1, 2) : QN_NULL_VAL;
   times(p, &re, &im, chirp[0], chirp[1]);
-  const int64_t none[4] = {0}, more[4] = {0, 0, m - n, 0};
+  const int64_t none[4] = {0}, more[4] = {0, m - n, 0, 0};
   qn_val y = qn_pad_at(p->at, join(p, re, im), qn_scalar(p->g, p->dtype, 0), none, more, NULL);
   plan there = *p, back = *p;
   there.inverse = false;
   back.inverse = true;
   y = whole(&there, y);
-  re = cut(p, y, 0, 0, 1);
-  im = cut(p, y, 0, 1, 2);
+  re = cut(p, y, 3, 0, 1);
+  im = cut(p, y, 3, 1, 2);
   times(p, &re, &im, filter[0], filter[1]);
-  y = cut(p, whole(&back, join(p, re, im)), 2, 0, n);
-  re = cut(p, y, 0, 0, 1);
-  im = cut(p, y, 0, 1, 2);
+  y = cut(p, whole(&back, join(p, re, im)), 1, 0, n);
+  re = cut(p, y, 3, 0, 1);
+  im = cut(p, y, 3, 1, 2);
   times(p, &re, &im, chirp[0], chirp[1]);
   return join(p, re, im);
 }
 
 static bool is_dense(int64_t n) { return n <= DENSE || (n <= DENSE_PRIME && first_factor(n) == 0); }
 
-/* [part, before, n, behind] to [2, before, n, behind], whatever n is. */
+/* [before, n, behind, part] to [before, n, behind, 2], whatever n is. */
 static qn_val whole(const plan *p, qn_val x) {
   if (!qn_val_ok(x))
     return x;
-  int64_t n = dim(x, 2), n1 = first_factor(n);
+  int64_t n = dim(x, 1), n1 = first_factor(n);
   if (is_dense(n))
     return dense(p, x, n, n, 2, NULL);
   return n1 > 0 ? two_factors(p, x, n1) : convolved(p, x);
 }
 
 /* ---- the operation ---- */
-/* x with `axis` of `dims` in the third place. */
+/* x with `axis` of `dims` in the second place. */
 static qn_val along(const plan *p, qn_val x, const qn_type *dims, int axis) {
   int64_t before = 1, behind = 1;
   for (int i = 0; i < axis; i++)
     before *= dims->dims[i];
   for (int i = axis + 1; i < dims->rank; i++)
     behind *= dims->dims[i];
-  return reshape4(p, x, -1, before, dims->dims[axis], behind);
+  return reshape4(p, x, before, dims->dims[axis], behind, -1);
 }
 
 static qn_val real_to_half(const plan *p, qn_val x, int64_t n) {
-  return is_dense(n) ? dense(p, x, n, n / 2 + 1, 2, NULL) : cut(p, whole(p, x), 2, 0, n / 2 + 1);
+  return is_dense(n) ? dense(p, x, n, n / 2 + 1, 2, NULL) : cut(p, whole(p, x), 1, 0, n / 2 + 1);
 }
 
 /* The other half is the conjugate, backwards; of what follows only the real part is kept. */
@@ -263,11 +263,11 @@ static qn_val half_to_real(const plan *p, qn_val x, int64_t n) {
       weights[k] = k == 0 || 2 * k == n ? 1 : 2;
     return dense(p, x, n, n, 1, weights);
   }
-  const int64_t axis = 2;
-  qn_val rest = qn_reverse_at(p->at, cut(p, x, 2, 1, n - half + 1), 1, &axis);
-  rest = join(p, cut(p, rest, 0, 0, 1), qn_negate_at(p->at, cut(p, rest, 0, 1, 2)));
+  const int64_t axis = 1;
+  qn_val rest = qn_reverse_at(p->at, cut(p, x, 1, 1, n - half + 1), 1, &axis);
+  rest = join(p, cut(p, rest, 3, 0, 1), qn_negate_at(p->at, cut(p, rest, 3, 1, 2)));
   const qn_val both[] = {x, rest};
-  return cut(p, whole(p, qn_concatenate_at(p->at, both, 2, 2)), 0, 0, 1);
+  return cut(p, whole(p, qn_concatenate_at(p->at, both, 2, 1)), 3, 0, 1);
 }
 
 bool qn_fft_lower(qn_rule *r, qn_val *out) {
@@ -282,7 +282,7 @@ bool qn_fft_lower(qn_rule *r, qn_val *out) {
   if (!real) {
     qn_val re = qn_real_at(p.at, x), im = qn_imag_at(p.at, x);
     int64_t n = qn_type_elements(&t);
-    y = join(&p, reshape4(&p, re, 1, 1, 1, n), reshape4(&p, im, 1, 1, 1, n));
+    y = join(&p, reshape4(&p, re, 1, 1, n, 1), reshape4(&p, im, 1, 1, n, 1));
   }
   if (qn_type_elements(&t) == 0) {
     t.dims[last] = real ? length / 2 + 1 : half ? length : t.dims[last];
@@ -309,7 +309,7 @@ bool qn_fft_lower(qn_rule *r, qn_val *out) {
   }
   qn_val part[2] = {QN_NULL_VAL, QN_NULL_VAL};
   for (int i = 0; i < (half ? 1 : 2); i++)
-    part[i] = qn_reshape_at(p.at, cut(&p, y, 0, i, i + 1), t.rank, t.dims);
+    part[i] = qn_reshape_at(p.at, cut(&p, y, 3, i, i + 1), t.rank, t.dims);
   out[0] = half ? part[0] : qn_complex_at(p.at, part[0], part[1]);
   return true;
 }
