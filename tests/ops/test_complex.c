@@ -229,6 +229,15 @@ static qn_graph *mixed_graph(qn_dtype dtype) {
   qn_val starts[] = {qn_scalar(g, QN_I32, 1), qn_scalar(g, QN_I32, 2)};
   const int64_t sizes[] = {2, 2};
   qn_val bits = qn_convert(qn_eq(x, x), QN_I32);
+  qn_graph *body[2];
+  QN_ASSERT_OK(qn_region_binary(QN_OP_ADD, dtype, &body[0]));
+  QN_ASSERT_OK(qn_region_binary(QN_OP_PARAMETER, dtype, &body[1])); /* the update alone */
+  const qn_attr_scatter rows = {.update_window_dims = {1, {1}},
+                                .inserted_window_dims = {1, {0}},
+                                .scatter_dims_to_operand_dims = {1, {0}},
+                                .index_vector_dim = 1};
+  const int32_t at[3] = {2, 0, 2};
+  qn_val indices = qn_constant(g, qn_type_of(QN_I32, 1, 3), at);
   qn_val result[] = {
       qn_dot(x, y),
       qn_sum(x, 1, &last, false),
@@ -243,8 +252,12 @@ static qn_graph *mixed_graph(qn_dtype dtype) {
       qn_ne(x, z),
       qn_convert(qn_convert(x, dtype == QN_C64 ? QN_C128 : QN_C64), dtype),
       qn_sum_all(qn_abs(x)),
+      qn_scatter(x, indices, z, &rows, body[0]),
+      qn_scatter(x, indices, z, &rows, body[1]),
       qn_reshape(qn_broadcast_to(qn_sum_all(y), 2, ((const int64_t[]){2, 2})), 1, ((const int64_t[]){4})),
   };
+  qn_graph_release(body[0]);
+  qn_graph_release(body[1]);
   return sealed(g, result, sizeof result / sizeof *result);
 }
 
@@ -271,6 +284,8 @@ static void mixed_on(const char *which) {
   qn_graph_release(g);
 }
 Test(complex, graphs_cpu) { mixed_on("cpu"); }
+Test(complex, graphs_pocl, .timeout = 200) { mixed_on("opencl:pocl"); }
+Test(complex, graphs_lavapipe, .timeout = 200) { mixed_on("vulkan:llvmpipe"); }
 
 /* A loop that carries complex numbers through a transform; the trip count is an argument. */
 static const char loop_text[] =
