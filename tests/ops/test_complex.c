@@ -328,6 +328,46 @@ Test(complex, loop) {
   qn_graph_release(g);
 }
 
+/* Sorted by a comparator that sees both parts, as JAX sorts complex numbers: by real parts, then by imaginary ones; and behind a barrier. */
+static const char sort_text[] =
+    "func.func @main(%arg0: tensor<90xcomplex<f32>>, %arg1: tensor<90xi32>) -> (tensor<90xcomplex<f32>>, "
+    "tensor<90xi32>) {\n"
+    "  %b:2 = stablehlo.optimization_barrier %arg0, %arg1 : tensor<90xcomplex<f32>>, tensor<90xi32>\n"
+    "  %0:2 = \"stablehlo.sort\"(%b#0, %b#1) <{dimension = 0 : i64, is_stable = true}> ({\n"
+    "  ^bb0(%a: tensor<complex<f32>>, %c: tensor<complex<f32>>, %i: tensor<i32>, %j: tensor<i32>):\n"
+    "    %1 = stablehlo.real %a : (tensor<complex<f32>>) -> tensor<f32>\n"
+    "    %2 = stablehlo.real %c : (tensor<complex<f32>>) -> tensor<f32>\n"
+    "    %3 = stablehlo.imag %a : (tensor<complex<f32>>) -> tensor<f32>\n"
+    "    %4 = stablehlo.imag %c : (tensor<complex<f32>>) -> tensor<f32>\n"
+    "    %5 = stablehlo.compare LT, %1, %2, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+    "    %6 = stablehlo.compare EQ, %1, %2, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+    "    %7 = stablehlo.compare LT, %3, %4, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+    "    %8 = stablehlo.and %6, %7 : tensor<i1>\n"
+    "    %9 = stablehlo.or %5, %8 : tensor<i1>\n"
+    "    stablehlo.return %9 : tensor<i1>\n"
+    "  }) : (tensor<90xcomplex<f32>>, tensor<90xi32>) -> (tensor<90xcomplex<f32>>, tensor<90xi32>)\n"
+    "  return %0#0, %0#1 : tensor<90xcomplex<f32>>, tensor<90xi32>\n}\n";
+
+Test(complex, sorting) {
+  qn_graph *g;
+  QN_ASSERT_OK(qn_graph_parse(sort_text, sizeof sort_text - 1, "sort.mlir", &g));
+  qn_device *d = run_open("cpu");
+  float x[180], want[180], got[180];
+  int32_t number[90], order[2][90];
+  draw_numbers(x, 180, 4);
+  for (int i = 0; i < 90; i++) {
+    x[2 * i] = floorf(x[2 * i]);
+    number[i] = i;
+  }
+  QN_EXPECT_OK(run_graph(NULL, g, (const void *const[]){x, number}, (void *[]){want, order[0]}));
+  QN_EXPECT_OK(run_graph(d, g, (const void *const[]){x, number}, (void *[]){got, order[1]}));
+  cr_expect(memcmp(want, got, sizeof want) == 0 && memcmp(order[0], order[1], sizeof order[0]) == 0);
+  for (int i = 1; i < 90; i++)
+    cr_expect(got[2 * i - 2] < got[2 * i] || got[2 * i - 1] <= got[2 * i + 1]);
+  qn_device_release(d);
+  qn_graph_release(g);
+}
+
 /* ---- derivatives: of real and imaginary parts by differences ---- */
 static double number_of(const qn_graph *g, const double *x, double *y) {
   const void *in[] = {x};
