@@ -161,7 +161,14 @@ static const struct {
 
 /* ---- regions ---- */
 
-static qn_status split_graph(const qn_graph *g, bool region, qn_text *log, qn_graph **out_graph);
+static qn_status split_region(const qn_graph *g, size_t pairs, qn_text *log, qn_graph **out_graph);
+
+/* A comparator's parameters come in twos, (a0, b0, a1, b1, ..), and so must their parts; how many do. */
+static size_t compared(const qn_node *n) {
+  if (n->op != QN_OP_SORT && n->op != QN_OP_SORT_RUNS)
+    return 0;
+  return 2 * (qn_graph_param_count(n->regions[0]) - (size_t)n->operand_count);
+}
 
 /* A body that combines the parts apart: a sum, or the update alone. */
 static qn_op parts_apart(const qn_node *n) {
@@ -192,7 +199,7 @@ static void split_regions(splitting *s, qn_complex_node *n) {
   qn_graph **regions = calloc((size_t)node->region_count + 1, sizeof *regions);
   qn_status st = regions ? QN_OK : QN_ERR(QN_OUT_OF_MEMORY, "no memory to split %s", qn_op_get(node->op)->name);
   for (; st == QN_OK && made < (size_t)node->region_count; made += st == QN_OK)
-    st = split_graph(node->regions[made], true, s->log, &regions[made]);
+    st = split_region(node->regions[made], compared(node), s->log, &regions[made]);
   for (int i = 0; i < node->operand_count; i++) {
     s->flat[count++] = n->in[i].re;
     if (qn_val_ok(n->in[i].im))
@@ -238,9 +245,9 @@ static void split_node(splitting *s, qn_complex_node *n) {
   qn_op apart = n->node->region_count ? parts_apart(n->node) : QN_OP_NONE;
   if (apart != QN_OP_NONE && is_complex(s->from, n->node->first_result))
     split_combiner_by_part(n, apart);
-  else if (n->node->region_count)
+  else if (n->node->region_count || n->node->result_count > 1)
     split_regions(s, n);
-  else if ((kind == QN_KIND_MOVE || kind == QN_KIND_INDEX) && n->node->result_count == 1)
+  else if (kind == QN_KIND_MOVE || kind == QN_KIND_INDEX || kind == QN_KIND_MARK)
     split_by_part(n, NULL);
   else
     (void)qn_graph_fail(s->to, n->node->place, QN_UNSUPPORTED, "%s: no form for complex numbers",
@@ -263,7 +270,8 @@ static void walk_node(splitting *s, const qn_node *node) {
     s->map[node->first_result + (uint32_t)i] = n.out[i];
 }
 
-static void split_params(splitting *s, bool region) {
+/* The first `pairs` parameters of a region come in twos. */
+static void split_params(splitting *s, bool region, size_t pairs) {
   for (size_t i = 0; i < qn_graph_param_count(s->from); i++) {
     uint32_t v = qn_graph_param_at(s->from, i);
     const qn_type *t = qn_graph_type(s->from, v);
@@ -271,6 +279,13 @@ static void split_params(splitting *s, bool region) {
     qn_pair *p = &s->map[v];
     if (!is_complex(s->from, v)) {
       p->re = qn_graph_param(s->to, *t, path);
+    } else if (i < pairs) {
+      if (i % 2)
+        continue;
+      qn_pair *other = &s->map[qn_graph_param_at(s->from, i + 1)];
+      qn_val *order[4] = {&p->re, &other->re, &p->im, &other->im};
+      for (int k = 0; k < 4; k++)
+        *order[k] = qn_graph_param(s->to, part_type(t), NULL);
     } else if (region) {
       p->re = qn_graph_param(s->to, part_type(t), path);
       p->im = qn_graph_param(s->to, part_type(t), path);
@@ -308,8 +323,9 @@ static size_t widest(const qn_graph *g) {
   return most;
 }
 
-static qn_status split_values(const qn_graph *g, bool region, qn_text *log, qn_graph **out_graph) {
+static qn_status split_graph(const qn_graph *g, bool region, size_t pairs, qn_text *log, qn_graph **out_graph) {
   splitting s = {.from = g, .log = log};
+  *out_graph = NULL;
   size_t most = widest(g) + 1;
   qn_status st = QN_OK;
   QN_TRY_GOTO(st, qn_graph_create(qn_graph_name(g), &s.to), done);
@@ -320,7 +336,7 @@ static qn_status split_values(const qn_graph *g, bool region, qn_text *log, qn_g
     st = QN_ERR(QN_OUT_OF_MEMORY, "no memory to split a graph of %zu nodes", qn_graph_node_count(g));
     goto done;
   }
-  split_params(&s, region);
+  split_params(&s, region, pairs);
   for (size_t i = 0; i < qn_graph_node_count(g); i++)
     if (qn_graph_node(g, i)->op != QN_OP_PARAMETER)
       walk_node(&s, qn_graph_node(g, i));
@@ -340,13 +356,11 @@ done:
 }
 
 /* Regions have not been lowered by the rows yet: a transform in a loop's body is one still. */
-static qn_status split_graph(const qn_graph *g, bool region, qn_text *log, qn_graph **out_graph) {
-  *out_graph = NULL;
-  if (!region)
-    return split_values(g, region, log, out_graph);
+static qn_status split_region(const qn_graph *g, size_t pairs, qn_text *log, qn_graph **out_graph) {
   qn_graph *rows;
+  *out_graph = NULL;
   QN_TRY(qn_lower_rows(g, log, &rows));
-  qn_status st = split_values(rows, region, log, out_graph);
+  qn_status st = split_graph(rows, true, pairs, log, out_graph);
   qn_graph_release(rows);
   return st;
 }
@@ -358,7 +372,7 @@ qn_status qn_lower_complex(const qn_graph *g, qn_text *log, qn_graph **out_graph
     return QN_OK;
   }
   qn_graph *parts;
-  QN_TRY(split_graph(g, false, log, &parts));
+  QN_TRY(split_graph(g, false, 0, log, &parts));
   qn_status st = qn_graph_optimize(parts, NULL, out_graph);
   qn_graph_release(parts);
   return st;

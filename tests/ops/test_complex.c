@@ -229,6 +229,15 @@ static qn_graph *mixed_graph(qn_dtype dtype) {
   qn_val starts[] = {qn_scalar(g, QN_I32, 1), qn_scalar(g, QN_I32, 2)};
   const int64_t sizes[] = {2, 2};
   qn_val bits = qn_convert(qn_eq(x, x), QN_I32);
+  qn_graph *body[2];
+  QN_ASSERT_OK(qn_region_binary(QN_OP_ADD, dtype, &body[0]));
+  QN_ASSERT_OK(qn_region_binary(QN_OP_PARAMETER, dtype, &body[1])); /* the update alone */
+  const qn_attr_scatter rows = {.update_window_dims = {1, {1}},
+                                .inserted_window_dims = {1, {0}},
+                                .scatter_dims_to_operand_dims = {1, {0}},
+                                .index_vector_dim = 1};
+  const int32_t at[3] = {2, 0, 2};
+  qn_val indices = qn_constant(g, qn_type_of(QN_I32, 1, 3), at);
   qn_val result[] = {
       qn_dot(x, y),
       qn_sum(x, 1, &last, false),
@@ -243,8 +252,12 @@ static qn_graph *mixed_graph(qn_dtype dtype) {
       qn_ne(x, z),
       qn_convert(qn_convert(x, dtype == QN_C64 ? QN_C128 : QN_C64), dtype),
       qn_sum_all(qn_abs(x)),
+      qn_scatter(x, indices, z, &rows, body[0]),
+      qn_scatter(x, indices, z, &rows, body[1]),
       qn_reshape(qn_broadcast_to(qn_sum_all(y), 2, ((const int64_t[]){2, 2})), 1, ((const int64_t[]){4})),
   };
+  qn_graph_release(body[0]);
+  qn_graph_release(body[1]);
   return sealed(g, result, sizeof result / sizeof *result);
 }
 
@@ -271,6 +284,8 @@ static void mixed_on(const char *which) {
   qn_graph_release(g);
 }
 Test(complex, graphs_cpu) { mixed_on("cpu"); }
+Test(complex, graphs_pocl, .timeout = 200) { mixed_on("opencl:pocl"); }
+Test(complex, graphs_lavapipe, .timeout = 200) { mixed_on("vulkan:llvmpipe"); }
 
 /* A loop that carries complex numbers through a transform; the trip count is an argument. */
 static const char loop_text[] =
@@ -309,6 +324,46 @@ Test(complex, loop) {
     double off = run_distance(qn_graph_type(g, qn_graph_result(g, 0)), got, want);
     cr_expect(off <= 1e-6 && fabsf(last[0] - last[1]) < 1e-5F, "%d rounds: off by %g", (int)n, off);
   }
+  qn_device_release(d);
+  qn_graph_release(g);
+}
+
+/* Sorted by a comparator that sees both parts, as JAX sorts complex numbers: by real parts, then by imaginary ones; and behind a barrier. */
+static const char sort_text[] =
+    "func.func @main(%arg0: tensor<90xcomplex<f32>>, %arg1: tensor<90xi32>) -> (tensor<90xcomplex<f32>>, "
+    "tensor<90xi32>) {\n"
+    "  %b:2 = stablehlo.optimization_barrier %arg0, %arg1 : tensor<90xcomplex<f32>>, tensor<90xi32>\n"
+    "  %0:2 = \"stablehlo.sort\"(%b#0, %b#1) <{dimension = 0 : i64, is_stable = true}> ({\n"
+    "  ^bb0(%a: tensor<complex<f32>>, %c: tensor<complex<f32>>, %i: tensor<i32>, %j: tensor<i32>):\n"
+    "    %1 = stablehlo.real %a : (tensor<complex<f32>>) -> tensor<f32>\n"
+    "    %2 = stablehlo.real %c : (tensor<complex<f32>>) -> tensor<f32>\n"
+    "    %3 = stablehlo.imag %a : (tensor<complex<f32>>) -> tensor<f32>\n"
+    "    %4 = stablehlo.imag %c : (tensor<complex<f32>>) -> tensor<f32>\n"
+    "    %5 = stablehlo.compare LT, %1, %2, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+    "    %6 = stablehlo.compare EQ, %1, %2, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+    "    %7 = stablehlo.compare LT, %3, %4, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+    "    %8 = stablehlo.and %6, %7 : tensor<i1>\n"
+    "    %9 = stablehlo.or %5, %8 : tensor<i1>\n"
+    "    stablehlo.return %9 : tensor<i1>\n"
+    "  }) : (tensor<90xcomplex<f32>>, tensor<90xi32>) -> (tensor<90xcomplex<f32>>, tensor<90xi32>)\n"
+    "  return %0#0, %0#1 : tensor<90xcomplex<f32>>, tensor<90xi32>\n}\n";
+
+Test(complex, sorting) {
+  qn_graph *g;
+  QN_ASSERT_OK(qn_graph_parse(sort_text, sizeof sort_text - 1, "sort.mlir", &g));
+  qn_device *d = run_open("cpu");
+  float x[180], want[180], got[180];
+  int32_t number[90], order[2][90];
+  draw_numbers(x, 180, 4);
+  for (int i = 0; i < 90; i++) {
+    x[2 * i] = floorf(x[2 * i]);
+    number[i] = i;
+  }
+  QN_EXPECT_OK(run_graph(NULL, g, (const void *const[]){x, number}, (void *[]){want, order[0]}));
+  QN_EXPECT_OK(run_graph(d, g, (const void *const[]){x, number}, (void *[]){got, order[1]}));
+  cr_expect(memcmp(want, got, sizeof want) == 0 && memcmp(order[0], order[1], sizeof order[0]) == 0);
+  for (int i = 1; i < 90; i++)
+    cr_expect(got[2 * i - 2] < got[2 * i] || got[2 * i - 1] <= got[2 * i + 1]);
   qn_device_release(d);
   qn_graph_release(g);
 }
