@@ -3,12 +3,12 @@
  *   batch groups        become feature groups
  *   holes in the left   phases: the positions o = P t + r for each r below P see every Q-th tap of the kernel only, and elements that follow one
  *                       another, so each phase is a convolution without holes; their results are interleaved. Nothing is multiplied by zero
- *   order of axes       a transposed kernel, a transposed result
+ *   order of axes       a transposed kernel, a transposed result, a transposed input where lanes are to run along it
  *   padding, reversal   pad, reverse */
 #include "conv.h"
 #include "move_shape.h"
 
-enum { PHASES_MOST = 64, FEATURES_MOST = 64 };
+enum { PHASES_MOST = 64, FEATURES_MOST = 64, OUTPUTS_FEW = 4, POSITIONS_MANY = 8 };
 
 static int64_t gcd(int64_t a, int64_t b) {
   while (b) {
@@ -159,7 +159,8 @@ static qn_val with_holes(qn_rule *r, const qn_attr_conv *a) {
 
 /* Where the kernel's size is a multiple of L, stride and its own dilation 1, every phase has as many taps as any other, and with positions counted from
  * a place where all start at the same element (o = L t + r - a, r from 1 to L, a + padding a multiple of L, k = L m + L - r), the phases are features
- * of one convolution: kernel[m][r][in][out], result [t][r][out], of which positions are t L + r again. */
+ * of one convolution: kernel[m][r][in][out], result [t][r][out], of which positions are t L + r again. That is for few features, which fill no vector
+ * alone; more would only make the kernel's rows long. */
 static bool phases_fit_features(const qn_attr_conv *a, const qn_type *w) {
   int64_t features = w->dims[a->kernel_output_feature];
   for (int i = 0; i < a->stride.n; ++i) {
@@ -275,6 +276,24 @@ static qn_val with_result_in_order(qn_rule *r, const qn_attr_conv *a, const qn_t
   return qn_transpose(qn_conv_typed(r->in[0], r->in[1], &c, z->dtype), permutation);
 }
 
+/* With few output features, lanes run along the last spatial axis: the input's features change places with it. */
+static bool input_goes_in_lanes(const qn_attr_conv *a, const qn_type *x, const qn_type *w, const qn_type *z) {
+  int last = a->stride.n - 1;
+  return last >= 0 && a->feature_group_count == 1 && w->dims[a->kernel_output_feature] <= OUTPUTS_FEW &&
+         x->dims[a->input_feature] > 1 && is_minor(x, a->input_feature) && a->stride.d[last] == 1 &&
+         z->dims[a->output_spatial.d[last]] >= POSITIONS_MANY;
+}
+
+static qn_val with_input_in_lanes(qn_rule *r, const qn_attr_conv *a, qn_dtype dtype) {
+  qn_attr_conv c = *a;
+  int64_t permutation[QN_MAX_RANK], f = a->input_feature, last = a->input_spatial.d[a->stride.n - 1];
+  for (int i = 0; i < qn_val_type(r->in[0])->rank; ++i)
+    permutation[i] = i == f ? last : i == last ? f : i;
+  c.input_feature = last;
+  c.input_spatial.d[a->stride.n - 1] = f;
+  return qn_conv_typed(qn_transpose(r->in[0], permutation), r->in[1], &c, dtype);
+}
+
 /* ---- padding, reversal ---- */
 
 static qn_val padded(qn_rule *r, const qn_attr_conv *a, qn_dtype dtype) {
@@ -313,6 +332,7 @@ static qn_val without_batch_groups(qn_rule *r, const qn_attr_conv *a, qn_dtype d
 bool qn_conv_lower(qn_rule *r, qn_val *out) {
   const qn_attr_conv *a = r->attr;
   const qn_type *z = qn_graph_type(r->from, r->node->first_result);
+  const qn_type *x = qn_val_type(r->in[0]), *w = qn_val_type(r->in[1]);
   bool holes = false;
   for (int i = 0; i < a->stride.n; ++i)
     holes |= a->lhs_dilation.d[i] > 1;
@@ -320,9 +340,11 @@ bool qn_conv_lower(qn_rule *r, qn_val *out) {
     out[0] = qn_full(r->g, *z, 0);
   else if (a->batch_group_count > 1)
     out[0] = without_batch_groups(r, a, z->dtype);
+  else if (input_goes_in_lanes(a, x, w, z) && !(holes && phases_fit_features(a, w)))
+    out[0] = with_input_in_lanes(r, a, z->dtype);
   else if (holes)
     out[0] = split_in_phases(r, a, z);
-  else if (!is_minor(qn_val_type(r->in[1]), a->kernel_output_feature))
+  else if (!is_minor(w, a->kernel_output_feature))
     out[0] = with_kernel_in_order(r, a, z->dtype);
   else if (!is_minor(z, a->output_feature))
     out[0] = with_result_in_order(r, a, z);
