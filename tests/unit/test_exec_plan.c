@@ -104,6 +104,66 @@ Test(exec_plan, finds_every_damage) {
   DAMAGED(p->code.entries = NULL, "a list is missing");
 }
 
+/* The good plan's launch in a loop with a flag, and that in a counted one. */
+static qn_plan *looped(void) {
+  qn_plan *p = good();
+  qn_plan_cmd *cmds = QN_NEW(&p->arena, qn_plan_cmd, 8);
+  cr_assert(cmds != NULL);
+  cmds[0] = (qn_plan_cmd){.kind = QN_CMD_LOOP, .trips = 5};
+  cmds[1] = (qn_plan_cmd){.kind = QN_CMD_LOOP, .trips = -1, .src_offset = 100, .guarded = true};
+  cmds[2] = p->cmds[0];
+  cmds[3] = p->cmds[1];
+  cmds[4] = (qn_plan_cmd){.kind = QN_CMD_LOOP_END};
+  cmds[5] = (qn_plan_cmd){.kind = QN_CMD_LOOP_END};
+  p->cmds = cmds;
+  p->cmd_count = 6;
+  p->host_points = 1;
+  QN_EXPECT_OK(qn_plan_check(p));
+  return p;
+}
+
+#define DAMAGED_LOOP(change, part)                                                                                     \
+  do {                                                                                                                 \
+    qn_plan *p = looped();                                                                                             \
+    change;                                                                                                            \
+    QN_EXPECT_FAIL(qn_plan_check(p), QN_INVALID, part);                                                                \
+    qn_plan_free(p);                                                                                                   \
+  } while (0)
+
+Test(exec_plan, finds_damaged_loops) {
+  DAMAGED_LOOP(p->cmds[5].kind = QN_CMD_BARRIER, "1 loops without an end");
+  DAMAGED_LOOP(p->cmds[0].kind = QN_CMD_BARRIER, "command 5 ends a loop that did not begin");
+  DAMAGED_LOOP(p->cmds[0].trips = -2, "command 0 is a loop of -2 trips, expected -1 (its flag decides) or more");
+  DAMAGED_LOOP(p->cmds[1].src = 4, "command 1 (loop's flag) names slab 4, there are 4");
+  DAMAGED_LOOP(p->cmds[1].src_offset = 4096, "command 1 (loop's flag) covers 1 bytes from 4096 of slab 0");
+  DAMAGED_LOOP(p->host_points = 0, "0 host points, expected 1, one for each loop with a flag");
+  DAMAGED_LOOP(p->cmds[2].entry = 1, "command 2 launches entry 1");
+}
+
+Test(exec_plan, loops_are_not_too_deep) {
+  qn_plan *p = good();
+  qn_plan_cmd *cmds = QN_NEW(&p->arena, qn_plan_cmd, 2000);
+  cr_assert(cmds != NULL);
+  for (size_t i = 0; i < 2000; i++)
+    cmds[i] = (qn_plan_cmd){.kind = i < 1000 ? QN_CMD_LOOP : QN_CMD_LOOP_END, .trips = 1};
+  p->cmds = cmds;
+  p->cmd_count = 2000;
+  QN_EXPECT_FAIL(qn_plan_check(p), QN_INVALID, "command 64 is a loop in 64 others");
+  qn_plan_free(p);
+}
+
+Test(exec_plan, prints_loops) {
+  qn_plan *p = looped();
+  qn_text t = {0};
+  qn_plan_print(p, &t);
+  cr_expect(qn_test_contains(t.buf, "2 loops, 1 host points"));
+  cr_expect(qn_test_contains(t.buf, "---- loop, 5 times"));
+  cr_expect(qn_test_contains(t.buf, "---- loop while 0+100 is set, guarded"));
+  cr_expect(qn_test_contains(t.buf, "---- end of loop"));
+  qn_text_free(&t);
+  qn_plan_free(p);
+}
+
 static int freed;
 static void on_release(void *owner) {
   (void)owner;
