@@ -12,6 +12,7 @@ typedef struct loop {
   qn_counted counted;
   qn_graph *joint; /* (carries, captures, cotangents of carries in ct) -> carries, gradients in has */
   bool *ct, *has;  /* by carry; by operand */
+  bool *reads; /* by carry in ct: its cotangent is only read, a row each time, so that it is no carry of the way back */
   qn_split split;
   qn_val *stacks; /* in g, one per residual */
 } loop;
@@ -65,6 +66,82 @@ static qn_status find_joint(loop *l, const bool *varies) {
   qn_graph_release(made);
   return st;
 }
+
+/* ---- cotangents that are only read ---- */
+/* Is v the counter, or a constant less it, and so another row in 0 .. rows - 1 in every iteration? */
+static bool is_row_of_its_own(const loop *l, uint32_t v, int64_t rows) {
+  const qn_graph *j = l->joint;
+  if (l->counted.counter < 0)
+    return false;
+  uint32_t counter = qn_graph_param_at(j, (size_t)l->counted.counter);
+  int64_t first = l->counted.start, step = l->counted.step;
+  const qn_node *n = qn_graph_def(j, v);
+  double from;
+  if (v != counter) {
+    if (n->op != QN_OP_SUBTRACT || n->operands[1] != counter || !qn_graph_constant_at(j, n->operands[0], 0, &from))
+      return false;
+    first = (int64_t)from - first;
+    step = -step;
+  }
+  int64_t last = first + (l->trips - 1) * step;
+  return step != 0 && first >= 0 && first < rows && last >= 0 && last < rows;
+}
+
+/* ct with zeros written over the row that this iteration reads: by whoever reads a row once, the zeros are never seen. */
+static const qn_node *clears_row(const loop *l, uint32_t ct, uint32_t made) {
+  const qn_graph *j = l->joint;
+  const qn_node *n = qn_graph_def(j, made);
+  bool splat = false, own = false;
+  double x = 1;
+  if (n->op != QN_OP_DYNAMIC_UPDATE_SLICE || n->operands[0] != ct || !qn_graph_constant(j, n->operands[1], &splat) ||
+      !splat || !qn_graph_constant_at(j, n->operands[1], 0, &x) || x != 0)
+    return NULL;
+  const qn_type *t = qn_graph_type(j, ct), *row = qn_graph_type(j, n->operands[1]);
+  for (int k = 0; k < t->rank; ++k)
+    own = own || (row->dims[k] == 1 && is_row_of_its_own(l, n->operands[2 + k], t->dims[k]));
+  return own ? n : NULL;
+}
+
+static bool reads_same_row(const loop *l, const qn_node *n, const qn_node *clear) {
+  const qn_type *row = qn_graph_type(l->joint, clear->operands[1]);
+  if (n->op != QN_OP_DYNAMIC_SLICE || !qn_type_equal(qn_graph_type(l->joint, n->first_result), row))
+    return false;
+  for (int k = 1; k < n->operand_count; ++k)
+    if (n->operands[k] != clear->operands[k + 1])
+      return false;
+  return true;
+}
+
+/* The carry's cotangent is number `param` of joint's parameters and comes back as its result number `result`. */
+static bool is_only_read(const loop *l, size_t param, size_t result) {
+  const qn_graph *j = l->joint;
+  uint32_t ct = qn_graph_param_at(j, param), made = qn_graph_result(j, result);
+  const qn_node *clear = clears_row(l, ct, made);
+  if (clear == NULL)
+    return false;
+  for (size_t i = 0; i < qn_graph_node_count(j); ++i) {
+    const qn_node *n = qn_graph_node(j, i);
+    for (int k = 0; k < n->operand_count; ++k)
+      if (n->operands[k] == made || (n->operands[k] == ct && n != clear && !(k == 0 && reads_same_row(l, n, clear))))
+        return false;
+  }
+  for (size_t i = 0; i < qn_graph_result_count(j); ++i)
+    if (i != result && (qn_graph_result(j, i) == made || qn_graph_result(j, i) == ct))
+      return false;
+  return true;
+}
+
+static void find_reads(loop *l) {
+  size_t param = (size_t)l->c->node->operand_count, result = (size_t)l->carries;
+  for (int i = 0; i < l->carries; ++i) {
+    if (l->ct[i] && l->has[i] && !l->c->wanted[i])
+      l->reads[i] = is_only_read(l, param, result);
+    param += l->ct[i];
+    result += l->has[i];
+  }
+}
+
+static bool carries_back(const loop *l, int i) { return l->ct[i] && !l->reads[i]; }
 
 static bool split_joint(loop *l) {
   qn_call *c = l->c;
@@ -207,6 +284,7 @@ static qn_status prepare(loop *l, const bool *varies) {
   if (l->trips == 0)
     return QN_OK;
   QN_TRY(find_joint(l, varies));
+  find_reads(l);
   if (!split_joint(l))
     return QN_ERR(QN_OUT_OF_MEMORY, "while: out of memory");
   (void)c;
@@ -222,7 +300,8 @@ bool qn_while_forward(qn_call *c) {
   *l = (loop){.c = c, .carries = node->result_count, .captures = node->operand_count - node->result_count};
   l->ct = QN_NEW(c->scratch, bool, l->carries + 1);
   l->has = QN_NEW(c->scratch, bool, node->operand_count + 1);
-  if (!l->ct || !l->has)
+  l->reads = QN_NEW(c->scratch, bool, l->carries + 1);
+  if (!l->ct || !l->has || !l->reads)
     return qn_no_memory(c->g);
   qn_status st = find_varying(c, varies);
   for (int i = 0; i < l->carries; ++i) {
@@ -251,7 +330,8 @@ bool qn_while_forward(qn_call *c) {
 void qn_while_drop(void *kept) { qn_graph_release(((loop *)kept)->joint); }
 
 /* ---- backward ---- */
-/* The number of iterations done, cotangents of carries, gradients of captures; then captures, first values of carries that stay, stacks. */
+/* The number of iterations done, cotangents of carries, gradients of captures; then captures, first values of carries that stay, cotangents that
+ * are only read, stacks. */
 static bool stays(const loop *l, int i) { return i < l->carries && qn_while_invariant(l->c->node, i); }
 
 static size_t back_operands(const loop *l, qn_graph *g, qn_val *v) {
@@ -259,7 +339,7 @@ static size_t back_operands(const loop *l, qn_graph *g, qn_val *v) {
   size_t n = 0;
   v[n++] = qn_scalar(g, QN_I32, 0);
   for (int i = 0; i < l->carries; ++i)
-    if (l->ct[i])
+    if (carries_back(l, i))
       v[n++] = qn_val_ok(c->given[i]) ? c->given[i] : qn_zeros_like(c->in[i]);
   for (int i = 0; i < l->captures; ++i)
     if (l->has[l->carries + i])
@@ -269,6 +349,9 @@ static size_t back_operands(const loop *l, qn_graph *g, qn_val *v) {
   for (int i = 0; i < l->carries; ++i)
     if (stays(l, i))
       v[n++] = c->in[i];
+  for (int i = 0; i < l->carries; ++i)
+    if (l->reads[i])
+      v[n++] = qn_val_ok(c->given[i]) ? c->given[i] : qn_zeros_like(c->in[i]);
   for (size_t r = 0; r < l->split.residual_count; ++r)
     v[n++] = l->stacks[r];
   return n;
@@ -278,14 +361,14 @@ static size_t back_operands(const loop *l, qn_graph *g, qn_val *v) {
 static void back_args(const loop *l, const frame *f, size_t at, qn_val index, qn_val *args, qn_val *rows) {
   const qn_call *c = l->c;
   size_t cts = 1, own = (size_t)c->node->operand_count;
-  for (int i = 0; i < l->carries; ++i)
-    if (l->ct[i])
-      args[own++] = f->v[cts++];
   for (int i = 0; i < l->captures; ++i)
     args[l->carries + i] = f->v[at++];
   for (int i = 0; i < l->carries; ++i)
     if (stays(l, i))
       args[i] = f->v[at++];
+  for (int i = 0; i < l->carries; ++i)
+    if (l->ct[i])
+      args[own++] = l->reads[i] ? f->v[at++] : f->v[cts++];
   if (l->counted.counter >= 0) {
     qn_val k = qn_convert(index, qn_val_type(c->in[l->counted.counter])->dtype);
     args[l->counted.counter] =
@@ -313,7 +396,9 @@ static qn_status back_body(const loop *l, frame *f, size_t carried, qn_graph **o
   results[n++] = qn_add(k, qn_like(k, 1));
   if (qn_split_second(&l->split, f->g, args, rows, grads)) {
     for (int i = 0; i < l->carries; ++i)
-      if (l->ct[i]) {
+      if (l->reads[i]) {
+        at++;
+      } else if (l->ct[i]) {
         results[n] = l->has[i] ? grads[at++] : qn_zeros_like(f->v[n]);
         n++;
       }
@@ -348,7 +433,7 @@ static qn_status run_back(loop *l, qn_val *in, size_t n, size_t carried) {
     qn_val first = qn_graph_add(c->g, QN_OP_WHILE, in, n, &attr, regions, 2, c->node->place);
     int at = 1;
     for (int i = 0; i < c->node->operand_count && qn_val_ok(first); ++i)
-      if (i < l->carries ? l->ct[i] : l->has[i]) {
+      if (i < l->carries ? carries_back(l, i) : l->has[i]) {
         qn_val grad = qn_val_result(first, at++);
         if (c->wanted[i])
           c->out[i] = grad;
@@ -369,12 +454,12 @@ bool qn_while_back(qn_call *c) {
       c->out[i] = c->given[i];
     return true;
   }
-  size_t most = 2 * (size_t)c->node->operand_count + (size_t)l->carries + l->split.residual_count + 2, carried = 1;
+  size_t most = 2 * (size_t)c->node->operand_count + 2 * (size_t)l->carries + l->split.residual_count + 2, carried = 1;
   qn_val *in = QN_NEW(c->scratch, qn_val, most);
   if (in == NULL)
     return qn_no_memory(c->g);
   for (int i = 0; i < l->carries; ++i)
-    carried += l->ct[i];
+    carried += carries_back(l, i);
   for (int i = 0; i < l->captures; ++i)
     carried += l->has[l->carries + i];
   size_t n = back_operands(l, c->g, in);

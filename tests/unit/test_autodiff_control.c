@@ -104,6 +104,20 @@ Test(autodiff_control, only_what_changes_is_stacked) {
   qn_graph_release(vjp);
 }
 
+/* The cotangent of a scan's output is read row by row: it's no carry of the loop back, which has its number, the carry's cotangent and the
+ * gradients of two captures, and those of the rows. */
+Test(autodiff_control, cotangents_of_outputs_are_only_read) {
+  for (int reverse = 0; reverse < 2; reverse++) {
+    qn_graph *f = rnn(reverse != 0), *vjp = NULL;
+    QN_ASSERT_OK(qn_vjp_graph(f, &vjp));
+    const qn_node *back = find_op(vjp, QN_OP_WHILE, 1);
+    cr_assert(back != NULL);
+    cr_expect_eq(back->result_count, 5, "%d results", back->result_count);
+    qn_graph_release(f);
+    qn_graph_release(vjp);
+  }
+}
+
 /* With the step in a remat the carry alone is kept. */
 BODY(remat_step) { qn_remat(g, NULL, in, 2, rnn_step, user, out, 2); }
 
