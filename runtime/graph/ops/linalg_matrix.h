@@ -37,6 +37,8 @@ qn_val qn_matrix_plus(qn_val a, qn_val b); /* a sum in which the null value is 0
 /* ---- rows ---- */
 /* All operands with their lanes, and the operation on them: batch axes are in front anyway. */
 void qn_matrix_batch(qn_batch *b, qn_val *out);
+/* Derivative of what is only a step of a factorisation: an error. */
+void qn_matrix_refuse(qn_rule *r, qn_val *out);
 /* f16 and bf16 are worked on in f32. True if that was done. */
 bool qn_matrix_widen(qn_rule *r, qn_val *out);
 /* References work on doubles: operand i, to be freed; NULL without memory. */
