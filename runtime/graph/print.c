@@ -160,6 +160,20 @@ void qn_print_region_close(qn_printer *p) {
 }
 
 /* ---- operations ---- */
+/* dense<[[0, 1], [0, 0]]> : tensor<2x2xi64>, one number where all are the same. */
+static void print_pairs(qn_text *out, const qn_dims *low, const qn_dims *high) {
+  bool same = low->n > 0;
+  for (int i = 0; i < low->n; i++)
+    same = same && low->d[i] == low->d[0] && high->d[i] == low->d[0];
+  qn_text_puts(out, "dense<");
+  if (same)
+    qn_text_add(out, "%" PRId64, low->d[0]);
+  for (int i = 0; i < low->n && !same; i++)
+    qn_text_add(out, "%s[%" PRId64 ", %" PRId64 "]%s", i ? ", " : "[", low->d[i], high->d[i],
+                i + 1 == low->n ? "]" : "");
+  qn_text_add(out, "> : tensor<%dx2xi64>", (int)low->n);
+}
+
 static void print_field_value(qn_printer *p, const qn_field *f, const void *attr, bool generic, const char *enum_name) {
   const char *at = (const char *)attr + f->offset;
   qn_dims d;
@@ -176,6 +190,11 @@ static void print_field_value(qn_printer *p, const qn_field *f, const void *attr
     for (int i = 0; i < d.n; i++)
       qn_text_add(p->out, "%s%" PRId64, i ? ", " : "", d.d[i]);
     qn_text_puts(p->out, ">");
+  } else if (f->kind == QN_FIELD_PAIRS) {
+    qn_dims high;
+    memcpy(&d, at, sizeof d);
+    memcpy(&high, (const char *)attr + f->high, sizeof high);
+    print_pairs(p->out, &d, &high);
   } else if (f->kind == QN_FIELD_I64) {
     memcpy(&wide, at, sizeof wide);
     qn_text_add(p->out, generic ? "%" PRId64 " : i64" : "%" PRId64, wide);
@@ -300,15 +319,17 @@ static void print_custom_call(qn_printer *p, const qn_graph *g, const qn_node *n
   qn_text_add(p->out, "stablehlo.custom_call @%s(", qn_op_get(n->op)->name);
   qn_print_operands(p, n, 0, n->operand_count);
   qn_text_puts(p->out, ")");
-  for (int r = 0; r < n->region_count; r++)
-    qn_text_add(p->out, "%s@fn_%zu", r ? ", " : " {called_computations = [", function_index(p, n->regions[r]));
   const qn_form *form = qn_form_get(n->op);
+  bool braces = n->region_count > 0 || form->field_count > 0;
+  qn_text_puts(p->out, braces ? " {" : "");
+  for (int r = 0; r < n->region_count; r++)
+    qn_text_add(p->out, "%s@fn_%zu", r ? ", " : "called_computations = [", function_index(p, n->regions[r]));
   qn_text_puts(p->out, n->region_count ? "]" : "");
   for (int i = 0; i < form->field_count; i++) {
-    qn_text_add(p->out, "%s%s = ", i || n->region_count ? ", " : " {", form->fields[i].name);
+    qn_text_add(p->out, "%s%s = ", i || n->region_count ? ", " : "", form->fields[i].name);
     print_field_value(p, &form->fields[i], n->attr, true, form->fields[i].name);
   }
-  qn_text_puts(p->out, n->region_count || form->field_count ? "}" : "");
+  qn_text_puts(p->out, braces ? "}" : "");
   qn_print_types(p, g, n, QN_TYPES_FUNCTIONAL);
 }
 

@@ -12,7 +12,8 @@ typedef enum qn_field_kind {
   QN_FIELD_I32,
   QN_FIELD_BOOL,
   QN_FIELD_ENUM,
-  QN_FIELD_TEXT
+  QN_FIELD_TEXT,
+  QN_FIELD_PAIRS /* two lists of one length: dense<[[low, high], ..]> */
 } qn_field_kind;
 
 typedef struct qn_field {
@@ -25,6 +26,8 @@ typedef struct qn_field {
   bool second;              /* the right-hand list of "key = [..] x [..]" */
   bool optional;            /* may be absent, then `absent` */
   int64_t absent;           /* integers */
+  bool per_axis;            /* where absent: that for each axis of operand 0 */
+  size_t high;              /* PAIRS: offset of the second list */
 } qn_field;
 
 typedef enum qn_form_types {
