@@ -160,7 +160,7 @@ static const qn_form forms[] = {
     {QN_OP_TRIANGULAR_SOLVE, FIELDS(solve_fields), .generic = true},
 };
 
-/* Linear algebra that StableHLO lacks: custom calls that XLA expands on every backend, without configuration but for the last. */
+/* Linear algebra that StableHLO lacks: XLA's custom calls, without configuration but for the last. LU's is known to its TPU backend alone. */
 static const qn_form foreign_forms[] = {
     {QN_OP_GEQRF, .target = "Qr"},
     {QN_OP_HOUSEHOLDER_PRODUCT, .target = "ProductOfElementaryHouseholderReflectors"},
