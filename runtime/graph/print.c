@@ -306,7 +306,6 @@ static void print_custom_call(qn_printer *p, const qn_graph *g, const qn_node *n
     qn_text_add(p->out, " {backend_config = \"%s\"}", form->config);
   for (int r = 0; r < n->region_count; r++)
     qn_text_add(p->out, "%s@fn_%zu", r ? ", " : " {called_computations = [", function_index(p, n->regions[r]));
-  const qn_form *form = qn_form_get(n->op);
   qn_text_puts(p->out, n->region_count ? "]" : "");
   for (int i = 0; i < form->field_count; i++) {
     qn_text_add(p->out, "%s%s = ", i || n->region_count ? ", " : " {", form->fields[i].name);
