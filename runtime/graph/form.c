@@ -187,11 +187,22 @@ static const qn_form forms[] = {
     {QN_OP_TRIANGULAR_SOLVE, FIELDS(solve_fields), .generic = true},
 };
 
+/* Linear algebra that StableHLO lacks: XLA's custom calls, without configuration but for the last. LU's is known to its TPU backend alone. */
+static const qn_form foreign_forms[] = {
+    {QN_OP_GEQRF, .target = "Qr"},
+    {QN_OP_HOUSEHOLDER_PRODUCT, .target = "ProductOfElementaryHouseholderReflectors"},
+    {QN_OP_LU, .target = "LuDecomposition"},
+    {QN_OP_EIGH, .target = "Eigh", .config = "1,1,100,1e-6"}, /* the lower triangle, ascending, sweeps, tolerance */
+};
+
 const qn_form *qn_form_get(qn_op op) {
   static const qn_form plain;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (forms[i].op == op)
       return &forms[i];
+  for (size_t i = 0; i < sizeof foreign_forms / sizeof *foreign_forms; i++)
+    if (foreign_forms[i].op == op)
+      return &foreign_forms[i];
   return &plain;
 }
 

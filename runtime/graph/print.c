@@ -316,10 +316,13 @@ static size_t function_index(qn_printer *p, const qn_graph *region) {
 
 /* Quern's own operations: custom_call @quern.custom_vjp(%0) {called_computations = [@fn_0, @fn_1, @fn_2]}. */
 static void print_custom_call(qn_printer *p, const qn_graph *g, const qn_node *n) {
-  qn_text_add(p->out, "stablehlo.custom_call @%s(", qn_op_get(n->op)->name);
+  const qn_form *form = qn_form_get(n->op);
+  bool foreign = p->foreign && form->target;
+  qn_text_add(p->out, "stablehlo.custom_call @%s(", foreign ? form->target : qn_op_get(n->op)->name);
   qn_print_operands(p, n, 0, n->operand_count);
   qn_text_puts(p->out, ")");
-  const qn_form *form = qn_form_get(n->op);
+  if (foreign && form->config)
+    qn_text_add(p->out, " {backend_config = \"%s\"}", form->config);
   bool braces = n->region_count > 0 || form->field_count > 0;
   qn_text_puts(p->out, braces ? " {" : "");
   for (int r = 0; r < n->region_count; r++)
@@ -436,8 +439,8 @@ static void print_function(qn_printer *p, const qn_graph *g, const char *visibil
   p->scope = NULL;
 }
 
-void qn_graph_print(const qn_graph *g, qn_text *out) {
-  qn_printer p = {.out = out};
+static void print_module(const qn_graph *g, bool foreign, qn_text *out) {
+  qn_printer p = {.out = out, .foreign = foreign};
   qn_text_puts(out, "module ");
   print_symbol(out, qn_graph_name(g));
   qn_text_puts(out, " {\n");
@@ -449,4 +452,14 @@ void qn_graph_print(const qn_graph *g, qn_text *out) {
   }
   qn_text_puts(out, "}\n");
   free(p.functions);
+}
+
+void qn_graph_print(const qn_graph *g, qn_text *out) { print_module(g, false, out); }
+
+qn_status qn_graph_print_plain(const qn_graph *g, qn_text *out) {
+  qn_graph *plain = NULL;
+  QN_TRY(qn_graph_plain(g, &plain));
+  print_module(plain, true, out);
+  qn_graph_release(plain);
+  return qn_text_check(out);
 }

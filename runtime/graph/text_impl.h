@@ -55,6 +55,7 @@ typedef struct qn_form {
   bool comparator;              /* region 0 takes two scalars per sorted operand; what it takes more is captured */
   bool combiner;                /* region 0 takes two scalars per result; what it takes more is captured */
   bool control;                 /* regions use the values around them in the text; here all take the same captures */
+  const char *target, *config;  /* the custom call by which XLA knows it, and its backend_config (NULL: none) */
   void (*print)(qn_printer *p, const qn_graph *g, const qn_node *n); /* everything behind "%0 = " */
   bool (*parse)(qn_parser *p, qn_stmt *s);  /* everything behind the op's name, in the pretty form */
   bool (*finish)(qn_parser *p, qn_stmt *s); /* after either form: attributes as `fields` names them */
@@ -96,6 +97,7 @@ struct qn_printer {
   const qn_scope *scope;
   const qn_graph **functions; /* private functions to print behind @main, as met */
   size_t function_count, function_capacity;
+  bool foreign; /* custom calls have the names by which others know them */
 };
 void qn_text_operand(qn_printer *p, uint32_t id);
 void qn_print_operands(qn_printer *p, const qn_node *n, int first, int count);
