@@ -1,7 +1,7 @@
 /* Small things that all transforms use. */
 #include "engine.h"
 
-bool qn_is_differentiable(const qn_type *t) { return qn_dtype_is_float(t->dtype); }
+bool qn_is_differentiable(const qn_type *t) { return qn_dtype_is_float(t->dtype) || qn_dtype_is_complex(t->dtype); }
 
 void qn_copy_params(qn_graph *g, const qn_graph *f, qn_val *out) {
   for (size_t i = 0; i < qn_graph_param_count(f); ++i)

@@ -23,7 +23,7 @@ static qn_status check(const qn_graph *f, const int *argnums, size_t count, bool
   if (qn_graph_result_count(f) == 0)
     return QN_ERR(QN_INVALID, "grad: the function has no result");
   const qn_type *t = qn_graph_type(f, qn_graph_result(f, 0));
-  if (t->rank != 0 || !qn_is_differentiable(t))
+  if (t->rank != 0 || !qn_dtype_is_float(t->dtype))
     return QN_ERR(QN_INVALID, "grad: the function's result is %s, expected a float scalar", qn_type_str(t));
   if (qn_graph_result_count(f) > 1 && !has_aux)
     return QN_ERR(QN_INVALID, "grad: the function has %zu results, expected 1 without has_aux",

@@ -33,12 +33,12 @@ static qn_status check(const qn_graph *f, const int *argnums, size_t count) {
       return QN_ERR(QN_INVALID, "jacobian: argnum %d, the function has %zu parameters", argnums[i],
                     qn_graph_param_count(f));
     const qn_type *x = qn_graph_type(f, qn_graph_param_at(f, (size_t)argnums[i]));
-    if (!qn_is_differentiable(x))
+    if (!qn_dtype_is_float(x->dtype))
       return QN_ERR(QN_INVALID, "jacobian: parameter %d is %s, expected a float", argnums[i], qn_type_str(x));
     for (size_t k = 0; k < qn_graph_result_count(f); ++k) {
       const qn_type *y = qn_graph_type(f, qn_graph_result(f, k));
       qn_type unused;
-      if (!qn_is_differentiable(y))
+      if (!qn_dtype_is_float(y->dtype))
         return QN_ERR(QN_INVALID, "jacobian: result %zu is %s, expected a float", k, qn_type_str(y));
       QN_TRY(joined_shape(y, x, &unused));
     }

@@ -1,6 +1,7 @@
 /* Arguments by tables: long options with a value behind '=' or as the next word, operands, `--` before operands that begin with a dash. */
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +21,13 @@ static int find(const cli_command *c, const char *name, size_t length) {
   return -1;
 }
 
+/* Options of one letter have one dash. */
+static const char *dashes(const cli_option *o) { return o->name[1] ? "--" : "-"; }
+
 static int unknown(const cli_command *c, const char *word) {
   qn_text there = {0};
   for (int i = 0; i < option_count(c); i++)
-    qn_text_add(&there, "--%s, ", c->options[i].name);
+    qn_text_add(&there, "%s%s, ", dashes(&c->options[i]), c->options[i].name);
   int code = qn_cli_usage("%s has no option '%s'; there are: %s--help", c->name, word, there.buf ? there.buf : "");
   qn_text_free(&there);
   return code;
@@ -34,20 +38,24 @@ static int set_number(const cli_command *c, const cli_option *o, const char *tex
   long long most = o->kind == CLI_LONG ? LLONG_MAX : INT_MAX;
   errno = 0;
   *out = strtoll(text, &end, 10);
-  if (!*text || *end || errno || *out < o->least)
+  bool beyond = errno == ERANGE && *out > 0;
+  if (!*text || *end || (errno && !beyond) || *out < o->least)
     return qn_cli_usage("%s --%s: '%s' is no whole number from %lld on", c->name, o->name, text, o->least);
-  if (*out > most)
+  if (beyond || *out > most)
     return qn_cli_usage("%s --%s: %s is too large, expected at most %lld", c->name, o->name, text, most);
   return CLI_OK;
 }
 
 /* argv[*at] is an option; moves *at to the last word used. */
 static int parse_option(const cli_command *c, int argc, char **argv, int *at, cli_args *out) {
-  const char *word = argv[*at], *name = word + 2, *equals = strchr(name, '=');
+  const char *word = argv[*at], *name = word + 1 + (word[1] == '-'), *equals = strchr(name, '=');
   int i = find(c, name, equals ? (size_t)(equals - name) : strlen(name));
   if (i < 0)
     return unknown(c, word);
   const cli_option *o = &c->options[i];
+  if (out->order_count == CLI_GIVEN)
+    return qn_cli_usage("%s: more than %d options", c->name, (int)CLI_GIVEN);
+  out->order[out->order_count++].option = i;
   if (o->kind == CLI_FLAG) {
     if (equals)
       return qn_cli_usage("%s --%s takes no value", c->name, o->name);
@@ -56,9 +64,10 @@ static int parse_option(const cli_command *c, int argc, char **argv, int *at, cl
   }
   const char *value = equals ? equals + 1 : *at + 1 < argc ? argv[++*at] : NULL;
   if (!value)
-    return qn_cli_usage("%s --%s needs a value: --%s %s", c->name, o->name, o->name, o->value);
+    return qn_cli_usage("%s %s%s needs a value: %s%s %s", c->name, dashes(o), o->name, dashes(o), o->name, o->value);
   out->values[i].given = true;
   out->values[i].text = value;
+  out->order[out->order_count - 1].text = value;
   return o->kind == CLI_TEXT ? CLI_OK : set_number(c, o, value, &out->values[i].number);
 }
 
@@ -77,7 +86,7 @@ int qn_cli_parse(const cli_command *c, int argc, char **argv, cli_args *out, boo
     else if (!only_operands && strncmp(word, "--", 2) == 0)
       code = parse_option(c, argc, argv, &i, out);
     else if (!only_operands && word[0] == '-' && word[1])
-      code = unknown(c, word);
+      code = !word[2] && find(c, word + 1, 1) >= 0 ? parse_option(c, argc, argv, &i, out) : unknown(c, word);
     else if (out->operand_count == c->most_operands || out->operand_count == CLI_OPERANDS)
       code = qn_cli_usage("%s: '%s' is one operand too many (usage: quern %s %s)", c->name, word, c->name, c->operands);
     else
@@ -95,8 +104,8 @@ void qn_cli_help(const cli_command *c, FILE *out) {
           c->operands, option_count(c) ? " [OPTIONS]" : "");
   for (int i = 0; i < option_count(c); i++) {
     char left[64];
-    (void)snprintf(left, sizeof left, "--%s%s%s", c->options[i].name, c->options[i].value ? " " : "",
-                   c->options[i].value ? c->options[i].value : "");
+    (void)snprintf(left, sizeof left, "%s%s%s%s", dashes(&c->options[i]), c->options[i].name,
+                   c->options[i].value ? " " : "", c->options[i].value ? c->options[i].value : "");
     fprintf(out, "%s  %-16s %s\n", i ? "" : "\n", left, c->options[i].help);
   }
   if (c->more)
@@ -114,4 +123,26 @@ const char *qn_cli_text(const cli_args *a, const char *name) { return a->values[
 long long qn_cli_number(const cli_args *a, const char *name, long long otherwise) {
   int i = index_of(a, name);
   return a->values[i].given ? a->values[i].number : otherwise;
+}
+
+const char *qn_cli_given(const cli_args *a, int i) { return a->command->options[a->order[i].option].name; }
+
+const char *qn_cli_nth(const cli_args *a, const char *name, int i) {
+  int option = index_of(a, name);
+  for (int k = 0; k < a->order_count; k++)
+    if (a->order[k].option == option && i-- == 0)
+      return a->order[k].text;
+  return NULL;
+}
+
+int qn_cli_real(const cli_args *a, const char *name, double *out) {
+  const char *text = qn_cli_text(a, name);
+  char *end = NULL;
+  if (!text)
+    return CLI_OK;
+  double x = strtod(text, &end);
+  if (!*text || *end || !isfinite(x) || x < 0)
+    return qn_cli_usage("%s --%s: '%s' is no number from 0 on", a->command->name, name, text);
+  *out = x;
+  return CLI_OK;
 }

@@ -46,6 +46,16 @@ static int show_cache(qn_cache *c, bool json) {
 }
 
 static int clear_cache(qn_cache *c, bool json) {
+  if (!qn_cache_is_on(c)) {
+    qn_text reason = {0};
+    qn_text_json_string(&reason, qn_cache_reason(c));
+    if (json)
+      printf("{\"cleared\":false,\"reason\":%s}\n", reason.buf ? reason.buf : "\"\"");
+    else
+      printf("nothing was cleared, the cache is off: %s\n", qn_cache_reason(c));
+    qn_text_free(&reason);
+    return CLI_FAILED;
+  }
   qn_status st = qn_cache_clear(c, NULL);
   if (st != QN_OK)
     return qn_cli_failure(st);
@@ -55,9 +65,13 @@ static int clear_cache(qn_cache *c, bool json) {
 
 static int verify_cache(qn_cache *c, bool json) {
   uint64_t checked = 0, bad = 0;
+  qn_cache_stats s = {0};
   qn_status st = qn_cache_verify(c, &checked, &bad);
+  if (st == QN_OK)
+    st = qn_cache_get_stats(c, &s);
   if (st != QN_OK)
     return qn_cli_failure(st);
+  bad = s.damaged > bad ? s.damaged : bad; /* a file that was moved aside when it was opened counts, too */
   printf(json ? "{\"checked\":%llu,\"bad\":%llu}\n" : "%llu entries checked, %llu bad ones removed\n",
          (unsigned long long)checked, (unsigned long long)bad);
   return bad ? CLI_FAILED : CLI_OK;

@@ -7,11 +7,25 @@
 #include "quern/compile.h"
 #include "traced.h"
 
+/* What one run computes and moves, by the estimates that the profiler goes by. */
+static void add_work(const qn_plan *plan, qn_text *out) {
+  char room[32];
+  double flops = 0;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < plan->cmd_count; i++) {
+    flops += plan->cmds[i].flops;
+    bytes += plan->cmds[i].bytes;
+  }
+  qn_text_add(out, "estimated work of a run: %.4g MFLOP, %s read and written, %.3g FLOP a byte\n", flops * 1e-6,
+              qn_cli_bytes(bytes, room, sizeof room), bytes ? flops / (double)bytes : 0.0);
+}
+
 /* The plan's forecast against what the device has, before anything is allocated. */
 static void add_verdict(const qn_plan *plan, const qn_device_caps *caps, qn_text *out) {
   qn_plan_forecast f;
   char room[4][32];
   qn_plan_get_forecast(plan, 0, &f);
+  add_work(plan, out);
   uint64_t largest = f.arena > f.results ? f.arena : f.results;
   for (size_t i = 0; i < plan->arg_count; i++)
     largest = plan->args[i].bytes > largest ? plan->args[i].bytes : largest;

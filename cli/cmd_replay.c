@@ -137,8 +137,9 @@ static void add_ids(qn_text *t, const char *key, const replay_run *r, replay_out
 static void add_suite(session *s, const replay_run *r, const replay_totals *n, double seconds) {
   qn_text_puts(&s->out, "{\"name\":");
   qn_text_json_string(&s->out, r->suite->name);
-  qn_text_add(&s->out, ",\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu,\"excluded\":%zu,\"seconds\":%.1f", n->passed,
-              n->failed, n->skipped, n->excluded, seconds);
+  qn_text_add(&s->out,
+              ",\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu,\"excluded\":%zu,\"fallbacks\":%llu,\"seconds\":%.1f",
+              n->passed, n->failed, n->skipped, n->excluded, (unsigned long long)r->fallbacks, seconds);
   add_ids(&s->out, "failures", r, REPLAY_FAILED, false);
   if (s->verbose) {
     add_ids(&s->out, "reasons", r, REPLAY_FAILED, true);

@@ -45,6 +45,7 @@ static int run(const cli_args *args) {
       .scale = qn_cli_flag(args, "scale"),
       .batchnorm = qn_cli_flag(args, "batchnorm"),
       .profile = qn_cli_flag(args, "profile"),
+      .check_nans = qn_cli_flag(args, "check-nans"),
       .json = qn_cli_flag(args, "json"),
       .steps_limit = (int)qn_cli_number(args, "steps", 0),
   };
@@ -70,6 +71,7 @@ const cli_command qn_cli_train = {
             {"scale", NULL, CLI_FLAG, 0, "pixels / 255 instead of 0..255"},
             {"batchnorm", NULL, CLI_FLAG, 0, "with batch normalisation, dropout and an activity penalty"},
             {"profile", NULL, CLI_FLAG, 0, "device time of every kernel: a table and trace.json"},
+            {"check-nans", NULL, CLI_FLAG, 0, "names the operation that makes a NaN; slow, it looks at every step"},
             {"steps", "N", CLI_NUMBER, 1, "stops after that many steps"},
             {"threads", "N", CLI_NUMBER, 1, "threads of the cpu device"},
             {"json", NULL, CLI_FLAG, 0, "the summary as one line of JSON on stdout, all else on stderr"},

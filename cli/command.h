@@ -7,7 +7,7 @@
 #include "quern/base.h"
 #include "quern/hal.h"
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_OPTIONS = 20, CLI_OPERANDS = 8 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_OPTIONS = 20, CLI_OPERANDS = 8, CLI_GIVEN = 1024 };
 
 typedef enum cli_kind {
   CLI_FLAG,
@@ -33,7 +33,12 @@ typedef struct cli_args {
     bool given;
     const char *text;
     long long number;
-  } values[CLI_OPTIONS]; /* beside the command's options */
+  } values[CLI_OPTIONS]; /* beside the command's options; of one that is given more than once, the last */
+  struct {
+    int option; /* index among the command's options */
+    const char *text;
+  } order[CLI_GIVEN]; /* every option, as given */
+  int order_count;
 } cli_args;
 
 struct cli_command {
@@ -45,7 +50,8 @@ struct cli_command {
 };
 
 /* ---- the table ---- */
-extern const cli_command qn_cli_cache, qn_cli_devices, qn_cli_explain, qn_cli_replay, qn_cli_train;
+extern const cli_command qn_cli_cache, qn_cli_devices, qn_cli_explain, qn_cli_replay, qn_cli_run, qn_cli_train,
+    qn_cli_transform;
 
 /* ---- arguments (args.c) ---- */
 /* Fills args from argv behind the command's name. Says what is wrong and returns CLI_USAGE; --help sets *out_help. */
@@ -54,6 +60,11 @@ void qn_cli_help(const cli_command *command, FILE *out);
 bool qn_cli_flag(const cli_args *args, const char *name);
 const char *qn_cli_text(const cli_args *args, const char *name); /* NULL: not given */
 long long qn_cli_number(const cli_args *args, const char *name, long long otherwise);
+/* The name of the i-th option given, and the value of the i-th one of that name (NULL: there are fewer). */
+const char *qn_cli_given(const cli_args *args, int i);
+const char *qn_cli_nth(const cli_args *args, const char *name, int i);
+/* A finite number of at least 0; says what is wrong and returns CLI_USAGE. Not given: *out stays. */
+int qn_cli_real(const cli_args *args, const char *name, double *out);
 
 /* ---- messages (message.c) ---- */
 /* "quern: ..." on stderr; returns CLI_USAGE. */

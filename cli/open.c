@@ -17,7 +17,15 @@ qn_status qn_cli_open(const char *which, const char *command, qn_device **out_de
   if (qn_cli_is_reference(which))
     return QN_ERR(
         QN_INVALID,
-        "%s: cpu-ref is the reference interpreter and runs 'quern replay' only; 'quern devices' lists what %s runs on",
+        "%s: cpu-ref is the reference interpreter and runs 'quern run' and 'quern replay' only; 'quern devices' lists "
+        "what %s runs on",
         command, command);
-  return qn_device_open(drivers, count, which, out_device);
+  QN_TRY(qn_device_open(drivers, count, which, out_device));
+  if (strcmp(command, "explain") != 0 && strcmp(qn_device_get_caps(*out_device)->id, "null") == 0) {
+    qn_device_release(*out_device);
+    *out_device = NULL;
+    return QN_ERR(QN_INVALID, "%s: the null device computes nothing; 'quern devices' lists what %s runs on", command,
+                  command);
+  }
+  return QN_OK;
 }

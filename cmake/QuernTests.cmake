@@ -95,8 +95,15 @@ foreach(file ${qn_test_files} ${qn_main_files})
     qn_test_properties(${name} ${file} plain)
   endif()
 endforeach()
-# tests/**/soak_*.c and fuzz_*.c: programs for `./dev soak` and `./dev fuzz`, given the seconds to run.
-file(GLOB_RECURSE qn_long_files CONFIGURE_DEPENDS tests/soak_*.c tests/fuzz_*.c)
+# tests/fuzz/fuzz_*.c: libFuzzer programs for `./dev fuzz`. Each links the library that it fuzzes, and no more.
+if(QN_FUZZ)
+  add_executable(fuzz_parse tests/fuzz/fuzz_parse.c)
+  set_target_properties(fuzz_parse PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(fuzz_parse PRIVATE quern_flags quern_graph)
+  target_link_options(fuzz_parse PRIVATE -fsanitize=fuzzer)
+endif()
+# tests/**/soak_*.c: programs for `./dev soak`, given the seconds to run.
+file(GLOB_RECURSE qn_long_files CONFIGURE_DEPENDS tests/soak_*.c)
 foreach(file ${qn_long_files})
   get_filename_component(target ${file} NAME_WE)
   add_executable(${target} ${file})

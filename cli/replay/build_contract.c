@@ -184,10 +184,22 @@ static void einsum(replay_build *b) {
   b->out[0] = qn_transpose(result.v, permutation);
 }
 
+static void fft(replay_build *b) {
+  static const char *const names[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
+  qn_dims length = qn_replay_dims(b->attrs, "fft_length");
+  const char *name = qn_replay_text(b->attrs, "fft_type");
+  for (int i = 0; i < 4; i++)
+    if (strcmp(names[i], name) == 0)
+      b->out[0] = qn_fft_at(QN_HERE, b->in[0], (qn_fft_type)i, length.n, length.d);
+  if (!qn_val_ok(b->out[0]))
+    (void)qn_replay_not_built(b, name);
+}
+
 const replay_op qn_replay_contract[] = {
     {"dot_general", dot_general},
     {"convolution", convolution},
     {"conv_transpose", conv_transpose},
     {"einsum", einsum},
+    {"fft", fft},
     {NULL, NULL},
 };

@@ -115,6 +115,7 @@ static qn_status start(replay_run *r, const replay_function *fs, size_t count, j
   QN_TRY(qn_cli_trace_graph(g, &j->traced));
   qn_jit_desc desc = {.compile = {.name = "replay", .cache = r->cache}, .step = {.cache = r->cache, .result_ring = 1}};
   QN_TRY(qn_jit(r->device, &j->traced, &desc, &j->step));
+  r->fallbacks += qn_step_plan(j->step)->fallbacks;
   QN_TRY_GOTO(st, qn_layout_from_treedef(&j->traced.args[0], &layout), done);
   QN_TRY_GOTO(st, qn_tensors_create(r->device, &layout, "inputs", &j->args), done);
   for (size_t i = 0, n = 0; i < count; i++)

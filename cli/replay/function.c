@@ -40,25 +40,58 @@ static qn_status read_tensors(const replay_suite *s, const cJSON *item, tensors 
   return QN_OK;
 }
 
+static bool is_listed(const cJSON *attrs, const char *key, size_t index) {
+  qn_dims list = qn_replay_dims(attrs, key);
+  return qn_dims_has(&list, (int64_t)index);
+}
+
+/* Suites hold complex numbers as pairs of reals along a last axis, and their derivatives are those of a function of such pairs. */
+static qn_val from_pairs(qn_val x) {
+  const qn_type *t = qn_val_type(x);
+  qn_val part[2];
+  for (int64_t k = 0; k < 2; k++) {
+    int64_t start[QN_MAX_RANK] = {0}, limit[QN_MAX_RANK];
+    memcpy(limit, t->dims, sizeof limit);
+    start[t->rank - 1] = k;
+    limit[t->rank - 1] = k + 1;
+    part[k] = qn_reshape(qn_slice(x, start, limit, NULL), t->rank - 1, t->dims);
+  }
+  return qn_complex_of(part[0], part[1]);
+}
+
+static qn_val to_pairs(qn_val x) {
+  qn_type t = *qn_val_type(x);
+  t.dims[t.rank++] = 1;
+  const qn_val part[] = {qn_reshape(qn_real(x), t.rank, t.dims), qn_reshape(qn_imag(x), t.rank, t.dims)};
+  return qn_concatenate(part, 2, t.rank - 1);
+}
+
 /* The operation itself: inputs -> outputs. */
 static qn_status build_plain(const cJSON *item, replay_build_fn build, const tensors *t, qn_graph **out) {
   qn_graph *g = NULL;
   qn_val in[REPLAY_TENSORS];
+  const cJSON *attrs = qn_replay_get(item, "attrs");
   const qn_type *want[REPLAY_TENSORS];
   *out = NULL;
   QN_TRY(qn_graph_create("case", &g));
   for (size_t i = 0; i < t->in_count; i++)
     in[i] = qn_graph_param(g, t->in[i]->type, NULL);
+  for (size_t i = 0; i < t->in_count; i++)
+    if (is_listed(attrs, "complex_inputs", i) && t->in[i]->type.rank > 0)
+      in[i] = from_pairs(in[i]);
   for (size_t i = 0; i < t->out_count; i++)
     want[i] = &t->out[i]->type;
   replay_build b = {.g = g,
-                    .attrs = qn_replay_get(item, "attrs"),
+                    .attrs = attrs,
                     .in = in,
                     .in_count = t->in_count,
                     .out_count = t->out_count,
                     .want = want,
                     .op = qn_replay_text(item, "op")};
   build(&b);
+  for (size_t i = 0; i < t->out_count; i++)
+    if (is_listed(attrs, "complex_outputs", i) && qn_val_ok(b.out[i]))
+      b.out[i] = to_pairs(b.out[i]);
   qn_status st = qn_graph_seal(g, b.out, t->out_count);
   if (st != QN_OK) {
     qn_graph_release(g);

@@ -77,6 +77,7 @@ static qn_status make_device(replay_run *r, replay_machine *m, const char *name)
   qn_jit_desc desc = {.compile = {.name = name, .cache = r->cache, .donations = donate, .donation_count = 1},
                       .step = {.cache = r->cache}};
   QN_TRY(qn_jit(m->device, &m->traced, &desc, &m->step));
+  r->fallbacks += qn_step_plan(m->step)->fallbacks;
   QN_TRY(make_tensors(m, def_of(m, STATE), "state", &m->state));
   QN_TRY(qn_tensors_zero(m->state));
   return make_tensors(m, def_of(m, BATCH), "batch", &m->batch);

@@ -57,6 +57,7 @@ typedef struct replay_run {
   uint64_t deadline_ns;
   volatile sig_atomic_t *stop;
   size_t batch;
+  uint64_t fallbacks; /* operations that ran on another device: none, what a device cannot do is refused */
 } replay_run;
 void qn_replay_pass(replay_run *r, size_t index);
 void qn_replay_fail(replay_run *r, size_t index, const char *format, ...) QN_PRINTF(3, 4);

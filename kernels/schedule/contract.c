@@ -80,25 +80,47 @@ static void group_columns(contraction *c, const qn_attr_conv *a, uint32_t lanes)
   add_term(&c->result, a->output_feature, LOOP_COLUMNS, 0, 1);
 }
 
-static void describe_conv(contraction *c, uint32_t lanes) {
-  const qn_attr_conv *a = c->n->attr;
-  group_columns(c, a, lanes);
+/* With few output features lanes run along the input, if its minor-most axis is one of positions or images. Returns the axis of the result; -1: no. */
+static int64_t lanes_of_input(const contraction *c, const qn_attr_conv *a, uint32_t lanes) {
+  int64_t minor = c->lhs->rank - 1;
+  while (minor > 0 && c->lhs->dims[minor] == 1)
+    minor--;
+  int64_t i = spatial_at(&a->input_spatial, minor), dim = i < 0 ? a->output_batch : a->output_spatial.d[i];
+  bool steps = minor == a->input_batch || (i >= 0 && a->stride.d[i] == 1);
+  bool few = a->feature_group_count == 1 && c->rhs->dims[a->kernel_output_feature] <= (int64_t)lanes / 4;
+  return steps && few && c->out->dims[dim] >= (int64_t)lanes / 2 ? dim : -1;
+}
+
+/* The kernel is broadcast; rows are output features and all positions but those of the lane axis, and both operands depend on them. */
+static void describe_conv_by_input(contraction *c, const qn_attr_conv *a, int64_t lane_dim) {
+  const qn_type *x = c->lhs, *w = c->rhs;
+  c->left_value = c->n->operands[1];
+  c->right_value = c->n->operands[0];
+  c->lhs = w;
+  c->rhs = x;
+  c->right_by_row = true;
   for (int dim = 0; dim < c->out->rank; dim++) {
-    if (dim == a->output_feature)
-      continue;
     int64_t i = spatial_at(&a->output_spatial, dim);
-    int axis = add_axis(&c->rows, c->out->dims[dim]);
-    add_term(&c->result, dim, LOOP_ROW, axis, 1);
-    add_term(&c->left, i < 0 ? a->input_batch : a->input_spatial.d[i], LOOP_ROW, axis, i < 0 ? 1 : a->stride.d[i]);
+    loop_kind kind = dim == lane_dim ? LOOP_COL : LOOP_ROW;
+    int axis = add_axis(kind == LOOP_COL ? &c->cols : &c->rows, c->out->dims[dim]);
+    add_term(&c->result, dim, kind, axis, 1);
+    if (dim == a->output_feature)
+      add_term(&c->left, a->kernel_output_feature, kind, axis, 1);
+    else
+      add_term(&c->right, i < 0 ? a->input_batch : a->input_spatial.d[i], kind, axis, i < 0 ? 1 : a->stride.d[i]);
   }
-  for (int dim = 0; dim < c->lhs->rank; dim++) {
+}
+
+static void describe_window(contraction *c, const qn_attr_conv *a, const qn_type *x, const qn_type *w, index_map *image,
+                            index_map *kernel) {
+  for (int dim = 0; dim < x->rank; dim++) {
     int64_t i = spatial_at(&a->input_spatial, dim);
-    int64_t other = i < 0 ? a->kernel_input_feature : a->kernel_spatial.d[i], size = c->rhs->dims[other];
+    int64_t other = i < 0 ? a->kernel_input_feature : a->kernel_spatial.d[i], size = w->dims[other];
     if (dim == a->input_batch || size == 1)
       continue;
     int axis = add_axis(&c->k, size);
-    add_term(&c->left, dim, LOOP_K, axis, i < 0 ? 1 : a->rhs_dilation.d[i]);
-    add_term(&c->right, other, LOOP_K, axis, 1);
+    add_term(image, dim, LOOP_K, axis, i < 0 ? 1 : a->rhs_dilation.d[i]);
+    add_term(kernel, other, LOOP_K, axis, 1);
   }
   int64_t run = 1;
   for (int i = c->k.count - 1; i > 0; i--) {
@@ -110,11 +132,34 @@ static void describe_conv(contraction *c, uint32_t lanes) {
   }
 }
 
+static void describe_conv(contraction *c, uint32_t lanes) {
+  const qn_attr_conv *a = c->n->attr;
+  const qn_type *x = c->lhs, *w = c->rhs;
+  int64_t lane_dim = lanes_of_input(c, a, lanes);
+  if (lane_dim >= 0) {
+    describe_conv_by_input(c, a, lane_dim);
+    describe_window(c, a, x, w, &c->right, &c->left);
+    return;
+  }
+  group_columns(c, a, lanes);
+  for (int dim = 0; dim < c->out->rank; dim++) {
+    if (dim == a->output_feature)
+      continue;
+    int64_t i = spatial_at(&a->output_spatial, dim);
+    int axis = add_axis(&c->rows, c->out->dims[dim]);
+    add_term(&c->result, dim, LOOP_ROW, axis, 1);
+    add_term(&c->left, i < 0 ? a->input_batch : a->input_spatial.d[i], LOOP_ROW, axis, i < 0 ? 1 : a->stride.d[i]);
+  }
+  describe_window(c, a, x, w, &c->left, &c->right);
+}
+
 void qn_contraction_of(const qn_graph *g, const qn_node *n, uint32_t lanes, contraction *out) {
   memset(out, 0, sizeof *out);
   out->n = n;
-  out->lhs = qn_graph_type(g, n->operands[0]);
-  out->rhs = qn_graph_type(g, n->operands[1]);
+  out->left_value = n->operands[0];
+  out->right_value = n->operands[1];
+  out->lhs = qn_graph_type(g, out->left_value);
+  out->rhs = qn_graph_type(g, out->right_value);
   out->out = qn_graph_type(g, n->first_result);
   if (n->op == QN_OP_DOT_GENERAL)
     describe_dot(out);

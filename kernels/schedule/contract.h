@@ -6,7 +6,7 @@
 
 typedef enum loop_kind {
   LOOP_BATCH,
-  LOOP_ROW,    /* the left operand is broadcast over lanes */
+  LOOP_ROW,    /* of the register tile; one after the other */
   LOOP_COL,    /* lanes run over the columns' flat index */
   LOOP_K,      /* summed */
   LOOP_COLUMNS /* the flat index itself */
@@ -30,10 +30,12 @@ typedef struct index_map { /* by axis of the operand */
 
 typedef struct contraction {
   const qn_node *n;
-  const qn_type *lhs, *rhs, *out;
+  uint32_t left_value, right_value; /* the operand that is broadcast, the one whose elements fill lanes */
+  const qn_type *lhs, *rhs, *out;   /* of left, right and result */
   loop_axes batch, rows, cols, k;
   index_map left, right, result;
   bool left_by_column; /* the left operand's index depends on the column: depthwise convolutions */
+  bool right_by_row;   /* the right operand's on the row: lanes along the input */
   int run_axis;        /* sums over the k axes from here on are made apart, then added; 0: over all of them at once */
   int64_t batch_n, m, cols_n, k_n;
 } contraction;

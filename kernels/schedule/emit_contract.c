@@ -8,7 +8,15 @@
 
 #include <string.h>
 
-enum { MAX_ROWS = 12, MAX_VECTORS = 4, LOOPED_VECTORS = 4, SUM_BLOCK = 128, SPAN_BYTES = 32 << 10 };
+enum {
+  MAX_ROWS = 12,
+  MAX_VECTORS = 4,
+  LOOPED_VECTORS = 4,
+  SUM_BLOCK = 128,
+  SPAN_BYTES = 32 << 10,
+  STEPS_FEW = 4,
+  VECTORS_APART = 8
+};
 
 typedef struct contract {
   contraction d;
@@ -37,7 +45,7 @@ static bool left_runs_along_k(const qn_schedule *s, const contraction *c) {
         axis = c->left.terms[i][j].step == 1 ? i : -1;
   if (axis < 0 || c->left_by_column)
     return false;
-  uint32_t v = c->n->operands[0];
+  uint32_t v = c->left_value;
   const qn_node *d = qn_graph_def(s->g, v);
   while (!s->values[v].material && d->op == QN_OP_TRANSPOSE) {
     axis = ((const qn_attr_dims *)d->attr)->dims.d[axis];
@@ -61,7 +69,7 @@ static void choose_register_tile(const qn_schedule *s, contract *c, int64_t fit)
   double best = 0;
   for (int v = 1; v <= MAX_VECTORS && v <= fit; v++)
     for (int r = 1; r <= MAX_ROWS && r <= c->d.m && r * v + v + 1 < registers; r++) {
-      if (c->span > 1 && c->d.m % r != 0)
+      if ((c->span > 1 && c->d.m % r != 0) || (c->d.right_by_row && r * v > VECTORS_APART))
         continue;
       int64_t tiles = c->d.batch_n * ((c->d.m + r - 1) / r) * ((fit + v - 1) / v);
       int64_t rounds = (tiles + units - 1) / units;
@@ -174,14 +182,14 @@ static qn_sval left(qn_emit *e, const tile *t, uint32_t row, uint32_t vector) {
   qn_ix at[QN_MAX_RANK];
   locate(e, t, &c->left, c->lhs->rank, t->row[row], t->col[vector], t->flat[vector], at);
   qn_sval mask = c->left_by_column ? t->mask[vector] : (qn_sval){0};
-  return qs_convert(e->k, t->wide, qn_emit_value(e, c->n->operands[0], at, mask));
+  return qs_convert(e->k, t->wide, qn_emit_value(e, c->left_value, at, mask));
 }
 
-static qn_sval right(qn_emit *e, const tile *t, uint32_t vector) {
+static qn_sval right(qn_emit *e, const tile *t, uint32_t row, uint32_t vector) {
   const contraction *c = &t->c->d;
   qn_ix at[QN_MAX_RANK];
-  locate(e, t, &c->right, c->rhs->rank, NULL, t->col[vector], t->flat[vector], at);
-  return qs_convert(e->k, t->wide, qn_emit_value(e, c->n->operands[1], at, t->mask[vector]));
+  locate(e, t, &c->right, c->rhs->rank, t->row[row], t->col[vector], t->flat[vector], at);
+  return qs_convert(e->k, t->wide, qn_emit_value(e, c->right_value, at, t->mask[vector]));
 }
 
 static void multiply_add(qn_emit *e, const tile *t, uint32_t r, uint32_t v, qn_sval a, qn_sval b) {
@@ -211,8 +219,8 @@ static void step(qn_emit *e, tile *t, qn_sval k) {
     if (last >= 0)
       t->k[last] = qn_ix_add_const(e, qn_ix_scalar(e, k, c->unroll), u);
     for (uint32_t v = 0; v < t->vectors; v++) {
-      qn_sval b = right(e, t, v);
       for (uint32_t r = 0; r < t->rows; r++) {
+        qn_sval b = right(e, t, r, v);
         bool packed = c->unroll > 1 && qn_kb_lanes(e->b, a[r]) > 1;
         qn_sval x = c->unroll == 1 ? left(e, t, r, v) : packed ? qn_kb_extract(e->b, a[r], u) : a[r];
         multiply_add(e, t, r, v, x, b);
@@ -255,6 +263,13 @@ static void walk_blocks(qn_emit *e, tile *t, int64_t size) {
   qn_emit_close(e, outer);
 }
 
+/* Few steps of a processor's code are no loop. */
+static bool unrolled(const qn_emit *e, const tile *t, int axis) {
+  int64_t size = t->c->d.k.shape.dims[axis];
+  return qn_emit_grid(e->s->caps).items == 1 && axis > 0 && size <= STEPS_FEW &&
+         size * t->rows * t->vectors <= STEPS_FEW * MAX_ROWS && !t->c->d.right_by_row;
+}
+
 static void walk_k(qn_emit *e, tile *t, int axis) {
   const contract *c = t->c;
   int last = c->d.k.count - 1;
@@ -269,7 +284,14 @@ static void walk_k(qn_emit *e, tile *t, int axis) {
   bool run = t->blocked && axis == t->run_axis;
   if (run)
     open_accumulators(e, t);
-  size_t mark;
+  size_t mark = 0;
+  if (axis == last && unrolled(e, t, axis)) {
+    for (int64_t k = 0; k < c->d.k.shape.dims[axis]; k++)
+      step(e, t, qs_const(e->k, QN_I32, (double)k));
+    if (run)
+      add_block(e, t);
+    return;
+  }
   qn_sval i = qn_emit_loop(e, 0, c->d.k.shape.dims[axis], axis == last ? c->unroll : 1, &mark);
   if (axis == last) {
     step(e, t, i);

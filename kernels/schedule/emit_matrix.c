@@ -15,7 +15,7 @@ static const struct {
     {QN_OP_GEQRF, SLOT_MATRIX, qn_emit_geqrf},
     {QN_OP_HOUSEHOLDER_PRODUCT, SLOT_COLUMN, qn_emit_householder},
     {QN_OP_JACOBI, SLOT_MATRIX, qn_emit_jacobi},
-    {QN_OP_SVD, SLOT_MATRIX, qn_emit_svd},
+    {QN_OP_JACOBI_COLUMNS, SLOT_MATRIX, qn_emit_jacobi_columns},
 };
 
 static int form_of(qn_op op) {

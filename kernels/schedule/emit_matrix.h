@@ -43,7 +43,7 @@ void qn_emit_permutation(qn_emit *e, const qn_node *n, qn_sval slot);
 void qn_emit_geqrf(qn_emit *e, const qn_node *n, qn_sval slot);
 void qn_emit_householder(qn_emit *e, const qn_node *n, qn_sval slot);
 void qn_emit_jacobi(qn_emit *e, const qn_node *n, qn_sval slot);
-void qn_emit_svd(qn_emit *e, const qn_node *n, qn_sval slot);
+void qn_emit_jacobi_columns(qn_emit *e, const qn_node *n, qn_sval slot);
 /* Columns that one item of a triangular solve takes at once. */
 uint32_t qn_solve_lanes(const qn_device_caps *caps, int64_t columns);
 

@@ -1,9 +1,7 @@
-/* Bodies of Householder reflections (QR) and of Jacobi rotations (eigenvalues of symmetric matrices, singular values). */
+/* Bodies of Householder reflections (QR) and of sweeps of Jacobi rotations (eigenvalues of symmetric matrices, singular values). */
 #include "emit_matrix.h"
 
 #include <math.h>
-
-enum { SWEEPS = 24 };
 
 static qn_dtype type_of(const qn_emit *e, uint32_t v) { return qn_graph_type(e->s->g, v)->dtype; }
 static qn_sval number(qn_emit *e, const matrix *m, double x) {
@@ -110,108 +108,37 @@ static void turn(qn_emit *e, const matrix *m, qn_sval p, qn_sval q, rotation r) 
   qn_kb_close(e->b);
 }
 
-/* Opens sweeps over all pairs of `size` columns, which end when one has turned nothing. Four scopes stay open: sweep, condition, p, q. */
-typedef struct sweeps {
-  qn_sval turned, p, q;
-} sweeps;
+/* A sweep over all pairs of neighbouring columns p < q. Both loops stay open. */
+typedef struct pair {
+  qn_sval p, q;
+} pair;
 
-static sweeps sweeps_open(qn_emit *e, int64_t size) {
-  sweeps s = {.turned = qn_matrix_var(e, qn_matrix_i(e, 1))};
-  qn_sval zero = qn_matrix_i(e, 0);
-  (void)qn_matrix_loop(e, zero, qn_matrix_i(e, SWEEPS));
-  qn_kb_if(e->b, qs_ne(e->k, qn_kb_get(e->b, s.turned), zero));
-  qn_kb_set(e->b, s.turned, zero);
-  s.p = qn_matrix_loop(e, zero, qn_matrix_i(e, size - 1));
-  s.q = qn_matrix_loop(e, qn_matrix_next(e, s.p), qn_matrix_i(e, size));
-  return s;
+static pair sweep_open(qn_emit *e, int64_t size) {
+  qn_sval p = qn_matrix_loop(e, qn_matrix_i(e, 0), qn_matrix_i(e, size - 1));
+  return (pair){p, qn_matrix_loop(e, qn_matrix_next(e, p), qn_matrix_i(e, size))};
 }
 
-static void sweeps_close(qn_emit *e) {
-  for (int i = 0; i < 4; i++)
-    qn_kb_close(e->b);
-}
-
-static void exchange_columns(qn_emit *e, const matrix *m, qn_sval p, qn_sval q) {
-  qn_sval i = qn_matrix_loop(e, qn_matrix_i(e, 0), qn_matrix_i(e, m->rows));
-  qn_sval x = qn_matrix_get(e, m, i, p), y = qn_matrix_get(e, m, i, q);
-  qn_matrix_put(e, m, i, p, y);
-  qn_matrix_put(e, m, i, q, x);
-  qn_kb_close(e->b);
-}
-
-/* Puts the values in order (ascending, or descending) and the columns of up to two matrices with them. */
-static void sort_columns(qn_emit *e, const matrix *values, const matrix *a, const matrix *b, bool descending) {
-  qn_sink *k = e->k;
-  qn_sval zero = qn_matrix_i(e, 0), size = qn_matrix_i(e, values->rows);
-  qn_sval p = qn_matrix_loop(e, zero, size);
-  qn_sval at = qn_matrix_var(e, p), best = qn_matrix_var(e, qn_matrix_get(e, values, p, zero));
-  qn_sval q = qn_matrix_loop(e, qn_matrix_next(e, p), size);
-  qn_sval x = qn_matrix_get(e, values, q, zero), now = qn_kb_get(e->b, best);
-  qn_sval first = descending ? qs_gt(k, x, now) : qs_lt(k, x, now);
-  qn_kb_set(e->b, at, qs_select(k, first, q, qn_kb_get(e->b, at)));
-  qn_kb_set(e->b, best, qs_select(k, first, x, now));
-  qn_kb_close(e->b);
-  q = qn_kb_get(e->b, at);
-  qn_kb_if(e->b, qs_ne(k, p, q));
-  qn_sval low = qn_matrix_get(e, values, p, zero), high = qn_matrix_get(e, values, q, zero);
-  qn_matrix_put(e, values, p, zero, high);
-  qn_matrix_put(e, values, q, zero, low);
-  exchange_columns(e, a, p, q);
-  if (b)
-    exchange_columns(e, b, p, q);
-  qn_kb_close(e->b);
-  qn_kb_close(e->b);
-}
-
-/* +1 or -1: what makes the entry of largest magnitude in column j positive, the first of equals. */
-static qn_sval sign_of(qn_emit *e, const matrix *m, qn_sval j) {
-  qn_sink *k = e->k;
-  qn_sval most = qn_matrix_var(e, number(e, m, 0));
-  qn_sval i = qn_matrix_loop(e, qn_matrix_i(e, 0), qn_matrix_i(e, m->rows));
-  qn_sval x = qn_matrix_get(e, m, i, j), now = qn_kb_get(e->b, most);
-  qn_kb_set(e->b, most, qs_select(k, qs_gt(k, qs_abs(k, x), qs_abs(k, now)), x, now));
-  qn_kb_close(e->b);
-  return qs_select(k, qs_lt(k, qn_kb_get(e->b, most), number(e, m, 0)), number(e, m, -1), number(e, m, 1));
-}
-
-static void scale_column(qn_emit *e, const matrix *m, qn_sval j, qn_sval by) {
-  qn_sval i = qn_matrix_loop(e, qn_matrix_i(e, 0), qn_matrix_i(e, m->rows));
-  qn_matrix_put(e, m, i, j, qs_mul(e->k, qn_matrix_get(e, m, i, j), by));
-  qn_kb_close(e->b);
-}
-
-/* The lower triangle of `in`, mirrored. Returns the largest magnitude; what is not finite makes it NaN. */
-static qn_sval mirror(qn_emit *e, const matrix *to, const matrix *in) {
-  qn_sink *k = e->k;
-  qn_sval zero = qn_matrix_i(e, 0), none = number(e, to, 0);
-  qn_sval most = qn_matrix_var(e, none), bad = qn_matrix_var(e, none);
-  qn_sval i = qn_matrix_loop(e, zero, qn_matrix_i(e, to->rows));
-  qn_sval j = qn_matrix_loop(e, zero, qn_matrix_next(e, i));
-  qn_sval x = qn_matrix_get(e, in, i, j);
-  qn_matrix_put(e, to, i, j, x);
-  qn_matrix_put(e, to, j, i, x);
-  qn_kb_set(e->b, most, larger(e, qs_abs(k, x), qn_kb_get(e->b, most)));
-  qn_kb_set(e->b, bad, qs_add(k, qn_kb_get(e->b, bad), qs_sub(k, x, x)));
-  qn_kb_close(e->b);
-  qn_kb_close(e->b);
-  return qs_add(k, qn_kb_get(e->b, most), qn_kb_get(e->b, bad));
-}
-
-/* Cyclic two-sided Jacobi: results are vectors, values in ascending order, and the matrix that is turned. */
+/* One sweep of cyclic two-sided Jacobi: entries off the diagonal that count are turned to 0, and the columns of v with them. */
 void qn_emit_jacobi(qn_emit *e, const qn_node *n, qn_sval slot) {
   qn_sink *k = e->k;
   qn_dtype t = type_of(e, n->first_result);
-  matrix in = qn_matrix_of(e, n->operands[0], false, slot, false),
-         v = qn_matrix_of(e, n->first_result, false, slot, true);
-  matrix w = qn_matrix_of(e, n->first_result + 1, true, slot, true);
-  matrix d = qn_matrix_of(e, n->first_result + 2, false, slot, true), rows = qn_matrix_flip(d);
-  qn_sval most = mirror(e, &d, &in), zero = qn_matrix_i(e, 0), none = qs_const(k, t, 0), bad = qs_sub(k, most, most);
-  qn_sval least = qs_mul(k, most, qs_const(k, t, t == QN_F64 ? 0x1p-54 : 0x1p-25));
-  qn_matrix_identity(e, &v);
-  sweeps s = sweeps_open(e, v.rows);
+  matrix d0 = qn_matrix_of(e, n->operands[0], false, slot, false),
+         v0 = qn_matrix_of(e, n->operands[1], false, slot, false);
+  matrix d = qn_matrix_of(e, n->first_result, false, slot, true), rows = qn_matrix_flip(d);
+  matrix v = qn_matrix_of(e, n->first_result + 1, false, slot, true);
+  qn_sval none = qs_const(k, t, 0), most = qn_matrix_var(e, none);
+  qn_matrix_copy(e, &v, &v0);
+  qn_sval i = qn_matrix_loop(e, qn_matrix_i(e, 0), qn_matrix_i(e, d.rows));
+  qn_sval j = qn_matrix_loop(e, qn_matrix_i(e, 0), qn_matrix_i(e, d.rows));
+  qn_sval x = qn_matrix_get(e, &d0, i, j);
+  qn_matrix_put(e, &d, i, j, x);
+  qn_kb_set(e->b, most, larger(e, qs_abs(k, x), qn_kb_get(e->b, most)));
+  qn_kb_close(e->b);
+  qn_kb_close(e->b);
+  qn_sval least = qs_mul(k, qn_kb_get(e->b, most), qs_const(k, t, t == QN_F64 ? 0x1p-54 : 0x1p-25));
+  pair s = sweep_open(e, v.rows);
   qn_sval r = qn_matrix_get(e, &d, s.p, s.q);
   qn_kb_if(e->b, qs_gt(k, qs_abs(k, r), least));
-  qn_kb_set(e->b, s.turned, qn_matrix_i(e, 1));
   qn_sval dp = qn_matrix_get(e, &d, s.p, s.p), dq = qn_matrix_get(e, &d, s.q, s.q);
   rotation by = rotation_of(e, dp, dq, r, t);
   turn(e, &d, s.p, s.q, by);
@@ -221,32 +148,24 @@ void qn_emit_jacobi(qn_emit *e, const qn_node *n, qn_sval slot) {
   qn_matrix_put(e, &d, s.q, s.q, qs_fma(k, by.t, r, dq));
   qn_matrix_put(e, &d, s.p, s.q, none);
   qn_matrix_put(e, &d, s.q, s.p, none);
-  qn_kb_close(e->b);
-  sweeps_close(e);
-  qn_sval j = qn_matrix_loop(e, zero, qn_matrix_i(e, v.rows));
-  qn_matrix_put(e, &w, j, zero, qs_add(k, qn_matrix_get(e, &d, j, j), bad));
-  qn_kb_close(e->b);
-  sort_columns(e, &w, &v, NULL, false);
-  j = qn_matrix_loop(e, zero, qn_matrix_i(e, v.rows));
-  scale_column(e, &v, j, qs_add(k, sign_of(e, &v, j), bad));
-  qn_kb_close(e->b);
+  for (int close = 0; close < 3; close++)
+    qn_kb_close(e->b);
 }
 
-/* One-sided Jacobi (Hestenes) on a matrix with at least as many rows as columns: columns of u are turned until they are orthogonal. */
-void qn_emit_svd(qn_emit *e, const qn_node *n, qn_sval slot) {
+/* One sweep of one-sided Jacobi (Hestenes): columns of u that are not orthogonal are turned until they are, and rows of vt with them. */
+void qn_emit_jacobi_columns(qn_emit *e, const qn_node *n, qn_sval slot) {
   qn_sink *k = e->k;
   qn_dtype t = type_of(e, n->first_result);
-  matrix in = qn_matrix_of(e, n->operands[0], false, slot, false),
-         u = qn_matrix_of(e, n->first_result, false, slot, true);
-  matrix w = qn_matrix_of(e, n->first_result + 1, true, slot, true);
-  matrix v = qn_matrix_flip(qn_matrix_of(e, n->first_result + 2, false, slot, true));
-  qn_sval zero = qn_matrix_i(e, 0), none = qs_const(k, t, 0);
-  qn_sval close = qs_const(k, t, sqrt((double)u.rows) * (t == QN_F64 ? 0x1p-53 : 0x1p-24));
-  qn_matrix_copy(e, &u, &in);
-  qn_matrix_identity(e, &v);
-  sweeps s = sweeps_open(e, u.cols);
+  matrix u0 = qn_matrix_of(e, n->operands[0], false, slot, false),
+         v0 = qn_matrix_of(e, n->operands[1], false, slot, false);
+  matrix u = qn_matrix_of(e, n->first_result, false, slot, true);
+  matrix vt = qn_matrix_of(e, n->first_result + 1, false, slot, true), v = qn_matrix_flip(vt);
+  qn_sval none = qs_const(k, t, 0), close = qs_const(k, t, sqrt((double)u.rows) * (t == QN_F64 ? 0x1p-53 : 0x1p-24));
+  qn_matrix_copy(e, &u, &u0);
+  qn_matrix_copy(e, &vt, &v0);
+  pair s = sweep_open(e, u.cols);
   qn_sval pp = qn_matrix_var(e, none), qq = qn_matrix_var(e, none), pq = qn_matrix_var(e, none);
-  qn_sval i = qn_matrix_loop(e, zero, qn_matrix_i(e, u.rows));
+  qn_sval i = qn_matrix_loop(e, qn_matrix_i(e, 0), qn_matrix_i(e, u.rows));
   qn_sval x = qn_matrix_get(e, &u, i, s.p), y = qn_matrix_get(e, &u, i, s.q);
   qn_matrix_gain(e, pp, x, x);
   qn_matrix_gain(e, qq, y, y);
@@ -255,23 +174,9 @@ void qn_emit_svd(qn_emit *e, const qn_node *n, qn_sval slot) {
   qn_sval p2 = qn_kb_get(e->b, pp), q2 = qn_kb_get(e->b, qq), r = qn_kb_get(e->b, pq);
   qn_sval bound = qs_mul(k, qs_mul(k, qs_sqrt(k, p2), qs_sqrt(k, q2)), close);
   qn_kb_if(e->b, qs_gt(k, qs_abs(k, r), bound));
-  qn_kb_set(e->b, s.turned, qn_matrix_i(e, 1));
   rotation by = rotation_of(e, p2, q2, r, t);
   turn(e, &u, s.p, s.q, by);
   turn(e, &v, s.p, s.q, by);
-  qn_kb_close(e->b);
-  sweeps_close(e);
-  qn_sval j = qn_matrix_loop(e, zero, qn_matrix_i(e, u.cols));
-  qn_sval sum = qn_matrix_var(e, none);
-  i = qn_matrix_loop(e, zero, qn_matrix_i(e, u.rows));
-  x = qn_matrix_get(e, &u, i, j);
-  qn_matrix_gain(e, sum, x, x);
-  qn_kb_close(e->b);
-  qn_sval length = qs_sqrt(k, qn_kb_get(e->b, sum));
-  qn_matrix_put(e, &w, j, zero, length);
-  qn_sval sign = sign_of(e, &v, j);
-  scale_column(e, &v, j, sign);
-  scale_column(e, &u, j, qs_select(k, qs_eq(k, length, none), none, qs_div(k, sign, length)));
-  qn_kb_close(e->b);
-  sort_columns(e, &w, &u, &v, true);
+  for (int open = 0; open < 3; open++)
+    qn_kb_close(e->b);
 }

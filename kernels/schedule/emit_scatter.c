@@ -81,17 +81,43 @@ static void apply(qn_emit *e, walk_state *w) {
   qn_emit_close(e, mark);
 }
 
+/* Opens what is done for windows that reach into the owned range: all others are left at once. */
+static void enter_window(qn_emit *e, walk_state *w) {
+  const qn_type *out = qn_graph_type(e->s->g, w->n->first_result),
+                *ut = qn_graph_type(e->s->g, w->n->operands[w->n->result_count + 1]);
+  qn_ix at[QN_MAX_RANK];
+  int64_t stride[QN_MAX_RANK], step = 1, span = 0;
+  for (int i = out->rank - 1; i >= 0; i--) {
+    stride[i] = step;
+    step *= out->dims[i];
+  }
+  for (int i = 0, k = 0; i < out->rank; i++)
+    if (!qn_dims_has(&w->a->inserted_window_dims, i) && !qn_dims_has(&w->a->input_batching_dims, i))
+      span += (ut->dims[w->a->update_window_dims.d[k++]] - 1) * stride[i];
+  for (int k = 0; k < w->a->update_window_dims.n; k++)
+    w->up[w->a->update_window_dims.d[k]] = qn_ix_const(e, 0);
+  qn_sval ok = target(e, w->n, w->a, w->up, at);
+  qn_sval first = qn_ix_value(e, qn_ix_offset(e, at, out)), last = qs_add(e->k, first, qn_emit_i32(e, span));
+  qn_sval reaches = qs_and(e->k, qs_ge(e->k, last, w->begin), qs_lt(e->k, first, w->end));
+  qn_kb_if(e->b, qn_emit_and(e, ok, reaches));
+}
+
 static void walk_updates(qn_emit *e, walk_state *w, const int *order, int depth) {
   const qn_type *ut = qn_graph_type(e->s->g, w->n->operands[w->n->result_count + 1]);
   if (depth == ut->rank) {
     apply(e, w);
     return;
   }
-  size_t mark;
+  size_t mark, outer = qn_emit_memo_mark(e);
+  bool window = depth == ut->rank - w->a->update_window_dims.n;
+  if (window)
+    enter_window(e, w);
   qn_sval i = qn_emit_loop(e, 0, ut->dims[order[depth]], 1, &mark);
   w->up[order[depth]] = qn_ix_scalar(e, i, 1);
   walk_updates(e, w, order, depth + 1);
   qn_emit_close(e, mark);
+  if (window)
+    qn_emit_close(e, outer);
 }
 
 void qn_emit_scatter(qn_emit *e) {

@@ -1,4 +1,4 @@
-/* Passes of a sort, without barriers or local memory. The first pass sorts short stretches: every element counts how many of its stretch
+/* Passes of a sort, without barriers or local memory. The first pass sorts short stretches: for every element it counts how many of its stretch
  * come before it, which is its place. A later one merges pairs of sorted stretches: every item writes a fixed piece of the result; where it
  * begins in both halves is found by a binary search along the piece's diagonal. All merging passes over the same arrays are one kernel,
  * which takes the length of a stretch as a launch parameter. Which element comes first is asked of the comparator with the later element as
@@ -46,9 +46,9 @@ static uint32_t lanes_of(const qn_schedule *s, const sorter *w) {
 
 emit_slots qn_sort_slots(const qn_schedule *s, const sched_part *p) {
   sorter w = sorter_of(s, p);
-  int64_t lanes = lanes_of(s, &w), pieces = rows_of(&w) * w.blocks;
+  int64_t lanes = lanes_of(s, &w), pieces = rows_of(&w) * w.blocks, chunks = (w.width + lanes - 1) / lanes;
   if (w.a->sorted == 1)
-    return qn_emit_slots(s->caps, pieces * ((w.width + lanes - 1) / lanes), 8 * (double)w.width);
+    return qn_emit_slots(s->caps, pieces, 8 * (double)(w.width * chunks));
   return qn_emit_slots(s->caps, (pieces + lanes - 1) / lanes, 16 * (double)(w.width * lanes));
 }
 
@@ -99,37 +99,66 @@ static qn_sval greater(qn_emit *e, qn_sval a, qn_sval b) { return qs_select(e->k
 
 /* ---- first pass ---- */
 
-static void emit_blocks(qn_emit *e, sorter *w) {
-  int64_t lanes = e->lanes, chunks = (w->width + lanes - 1) / lanes, length = w->t->dims[w->a->dimension];
-  emit_slots slots = qn_sort_slots(e->s, e->part);
-  qn_sval slot = qn_emit_slots_open(e, &slots);
-  qn_ix inside = take_row(e, w, qn_ix_scalar(e, slot, 1), w->blocks * chunks);
-  qn_sval block = qn_ix_value(e, qn_ix_div_const(e, inside, chunks));
-  qn_sval first = qs_mul(e->k, block, qn_emit_i32(e, w->width));
-  qn_sval end = qs_add(e->k, first, qn_emit_i32(e, w->width));
-  if (length % w->width)
-    end = lesser(e, end, qn_emit_i32(e, length));
-  qn_sval own = qs_mul(e->k, qn_ix_value(e, qn_ix_mod_const(e, inside, chunks)), qn_emit_i32(e, lanes));
-  qn_ix place = qn_ix_lanes(e, qs_add(e->k, first, own), 1, w->width % lanes ? 1 : lanes);
-  qn_sval number = qn_ix_value(e, place), mask = {0}, mine[SORT_ARRAYS], other[SORT_ARRAYS], earlier[SORT_ARRAYS],
-          later[SORT_ARRAYS];
-  if (w->width % lanes || length % w->width)
-    mask = qs_lt(e->k, number, end);
-  read_at(e, w, place, mask, mine);
+/* Lanes of a stretch: their places in the row, and which of them are there. */
+typedef struct lanes_at {
+  qn_ix place;
+  qn_sval number, mask;
+} lanes_at;
+
+static lanes_at lanes_of_chunk(qn_emit *e, const sorter *w, qn_sval first, qn_sval end, qn_sval chunk) {
+  int64_t lanes = e->lanes;
+  bool whole = w->width % lanes == 0;
+  qn_sval own = qs_mul(e->k, chunk, qn_emit_i32(e, lanes));
+  lanes_at l = {.place = qn_ix_lanes(e, qs_add(e->k, first, own), 1, whole ? lanes : 1)};
+  l.number = qn_ix_value(e, l.place);
+  if (!whole || w->t->dims[w->a->dimension] % w->width)
+    l.mask = qs_lt(e->k, l.number, end);
+  return l;
+}
+
+/* Counts for every lane's element which others of the stretch come before it, and puts it there. */
+static void rank_lanes(qn_emit *e, sorter *w, const lanes_at *l, qn_sval first, qn_sval end) {
+  qn_sval mine[SORT_ARRAYS], other[SORT_ARRAYS], earlier[SORT_ARRAYS], later[SORT_ARRAYS];
+  read_at(e, w, l->place, l->mask, mine);
   qn_sval count = qn_kb_var(e->b, qn_kb_splat(e->b, qn_emit_i32(e, 0), e->lanes));
   size_t mark = qn_emit_memo_mark(e);
   qn_sval j = qn_kb_loop(e->b, first, end, 1, true);
   read_at(e, w, qn_ix_scalar(e, j, 1), (qn_sval){0}, other);
-  qn_sval before = qs_lt(e->k, j, number);
+  qn_sval before = qs_lt(e->k, j, l->number);
   for (int i = 0; i < w->count; i++) {
     earlier[i] = qs_select(e->k, before, other[i], mine[i]);
     later[i] = qs_select(e->k, before, mine[i], other[i]);
   }
   qn_sval counts = qs_xor(e->k, overtakes(e, w, later, earlier), before);
-  counts = qs_and(e->k, counts, qs_ne(e->k, j, number));
+  counts = qs_and(e->k, counts, qs_ne(e->k, j, l->number));
   qn_kb_set(e->b, count, qs_add(e->k, qn_kb_get(e->b, count), qs_convert(e->k, QN_I32, counts)));
   qn_emit_close(e, mark);
-  write_at(e, w, qn_ix_vector(e, qs_add(e->k, first, qn_kb_get(e->b, count))), mine, mask);
+  write_at(e, w, qn_ix_vector(e, qs_add(e->k, first, qn_kb_get(e->b, count))), mine, l->mask);
+}
+
+/* A stretch belongs to one item. It is copied before it is sorted: under a comparator that contradicts itself two elements may count the same,
+ * and the place that nobody gets has to hold something. */
+static void emit_blocks(qn_emit *e, sorter *w) {
+  int64_t chunks = (w->width + e->lanes - 1) / e->lanes, length = w->t->dims[w->a->dimension];
+  emit_slots slots = qn_sort_slots(e->s, e->part);
+  qn_sval slot = qn_emit_slots_open(e, &slots);
+  qn_ix block = take_row(e, w, qn_ix_scalar(e, slot, 1), w->blocks);
+  qn_sval first = qs_mul(e->k, qn_ix_value(e, block), qn_emit_i32(e, w->width));
+  qn_sval end = qs_add(e->k, first, qn_emit_i32(e, w->width));
+  if (length % w->width)
+    end = lesser(e, end, qn_emit_i32(e, length));
+  for (int pass = 0; pass < 2; pass++) {
+    size_t mark;
+    qn_sval x[SORT_ARRAYS], chunk = qn_emit_loop(e, 0, chunks, 1, &mark);
+    lanes_at l = lanes_of_chunk(e, w, first, end, chunk);
+    if (pass == 0) {
+      read_at(e, w, l.place, l.mask, x);
+      write_at(e, w, l.place, x, l.mask);
+    } else {
+      rank_lanes(e, w, &l, first, end);
+    }
+    qn_emit_close(e, mark);
+  }
   qn_emit_slots_close(e, &slots);
 }
 

@@ -3,6 +3,7 @@
  *   dot-right-order    the right operand is brought to [batch, contracted, free], so that lanes read neighbours
  *   dot-transposed     a contraction that is only read with rows and columns exchanged is made that way round
  *   split-reduce       a reduction of many elements to few results goes in two steps, so that it has something to run side by side */
+#include "complex.h"
 #include "lower.h"
 
 #include <stdlib.h>
@@ -304,10 +305,13 @@ done:
 }
 
 qn_status qn_lower(const qn_graph *g, qn_text *log, qn_graph **out_graph) {
-  qn_graph *rows;
+  qn_graph *rows, *real;
   *out_graph = NULL;
   QN_TRY(qn_lower_rows(g, log, &rows));
-  qn_status st = lower_shapes(rows, log, out_graph);
+  qn_status st = qn_lower_complex(rows, log, &real);
   qn_graph_release(rows);
+  QN_TRY(st);
+  st = lower_shapes(real, log, out_graph);
+  qn_graph_release(real);
   return st;
 }

@@ -201,7 +201,7 @@ typedef struct emit_slots {
   uint32_t groups, items;
 } emit_slots;
 
-/* kinds (emit_map.c, emit_row.c, emit_contract.c, emit_scatter.c, emit_sort.c): each knows its cut into slots and emits the body for this group */
+/* kinds (emit_map.c, emit_row.c, emit_contract.c, emit_scatter.c, emit_sort.c, emit_matrix.c): each knows its cut into slots and emits the body for this group */
 typedef struct emit_grid {
   uint32_t items, lanes;
 } emit_grid;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #ifdef QN_HAVE_ZLIB
 #include <zlib.h>
@@ -29,6 +30,7 @@ static qn_status stream_open(const char *path, stream *out_s) {
 }
 
 static void stream_close(stream s) { (void)gzclose_r(s); }
+static bool stream_is_plain(stream s) { return gzdirect(s) != 0; }
 
 /* Reads up to `size` bytes; fewer only at the end of the file. */
 static qn_status stream_read(stream s, const char *path, void *out, size_t size, size_t *out_got) {
@@ -66,6 +68,7 @@ static qn_status stream_open(const char *path, stream *out_s) {
 }
 
 static void stream_close(stream s) { (void)fclose(s); }
+static bool stream_is_plain(stream s) { return s != NULL; }
 
 static qn_status stream_read(stream s, const char *path, void *out, size_t size, size_t *out_got) {
   *out_got = fread(out, 1, size, s);
@@ -119,17 +122,27 @@ static qn_status read_header(idx_file *f, int rank) {
   return QN_OK;
 }
 
+static qn_status truncated(const idx_file *f, uint64_t got) {
+  return QN_ERR(QN_CORRUPT, "%s: truncated: %llu bytes of elements, expected %llu (%zu rows of %zu)", f->path,
+                (unsigned long long)got, (unsigned long long)f->dims[0] * f->row_bytes, f->dims[0], f->row_bytes);
+}
+
+/* A plain file's size is known before it is read; a gzip stream tells at its end. */
+static qn_status check_size(const idx_file *f) {
+  struct stat about;
+  uint64_t header = 4 + (uint64_t)f->rank * 4, want = (uint64_t)f->dims[0] * f->row_bytes;
+  if (!stream_is_plain(f->s) || stat(f->path, &about) != 0 || !S_ISREG(about.st_mode))
+    return QN_OK;
+  uint64_t size = (uint64_t)about.st_size;
+  return size < header + want ? truncated(f, size > header ? size - header : 0) : QN_OK;
+}
+
 static qn_status open_file(const char *dir, const char *name, int rank, idx_file *out_f) {
   out_f->s = NULL;
   QN_TRY(find_file(dir, name, out_f->path, sizeof out_f->path));
   QN_TRY(stream_open(out_f->path, &out_f->s));
   QN_TRY(read_header(out_f, rank));
-  return QN_OK;
-}
-
-static qn_status truncated(const idx_file *f, uint64_t got) {
-  return QN_ERR(QN_CORRUPT, "%s: truncated: %llu bytes of elements, expected %llu (%zu rows of %zu)", f->path,
-                (unsigned long long)got, (unsigned long long)f->dims[0] * f->row_bytes, f->dims[0], f->row_bytes);
+  return check_size(out_f);
 }
 
 /* Rows first .. first + count, malloc'd; the rest is read and dropped. */

@@ -1,7 +1,4 @@
 /* Adam as Keras 3 has it. */
-#include <stdio.h>
-#include <string.h>
-
 #include "options.h"
 #include "quern/optim.h"
 
@@ -13,8 +10,12 @@ qn_status qn_adam_state(const qn_adam *a, const qn_treedef *params, qn_treedef *
   return qn_treedef_put(out_def, "velocity", params);
 }
 
-static void slot_path(char *out, size_t size, const char *slot, const char *path) {
-  snprintf(out, size, "%s/%s", slot, path);
+/* In the graph's arena, however long. */
+static const char *slot_path(qn_graph *g, const char *slot, const char *path) {
+  const char *full = qn_arena_printf(qn_graph_arena(g), "%s/%s", slot, path);
+  if (!full)
+    (void)qn_graph_fail(g, QN_HERE, QN_OUT_OF_MEMORY, "adam: no memory for a path");
+  return full ? full : slot;
 }
 
 qn_tree *qn_adam_init(const qn_adam *a, qn_graph *g, const qn_treedef *params) {
@@ -25,11 +26,8 @@ qn_tree *qn_adam_init(const qn_adam *a, qn_graph *g, const qn_treedef *params) {
   qn_tree_set(t, "iteration", qn_scalar(g, QN_I32, 0));
   qn_tree_set(t, "learning_rate", qn_scalar(g, QN_F32, qn_or_default(a->learning_rate, 1e-3)));
   for (size_t s = 0; s < 2; s++)
-    for (size_t i = 0; i < params->count; i++) {
-      char path[256];
-      slot_path(path, sizeof path, slots[s], params->leaves[i].path);
-      qn_tree_set(t, path, qn_full(g, params->leaves[i].type, 0));
-    }
+    for (size_t i = 0; i < params->count; i++)
+      qn_tree_set(t, slot_path(g, slots[s], params->leaves[i].path), qn_full(g, params->leaves[i].type, 0));
   return t;
 }
 
@@ -54,14 +52,12 @@ qn_update qn_adam_apply(const qn_adam *a, const qn_tree *state, const qn_tree *g
   qn_tree_set(u.state, "learning_rate", lr);
   qn_tree *velocities = qn_tree_create(g);
   for (size_t i = 0; velocities && i < params->count; i++) {
-    const char *path = params->leaves[i].path;
-    char slot[256];
+    const char *path = params->leaves[i].path, *slot = slot_path(g, "momentum", path);
     qn_val w = params->leaves[i].val, grad = qn_tree_get(grads, path);
-    slot_path(slot, sizeof slot, "momentum", path);
     qn_val m = qn_tree_get(state, slot);
     m = settled(qn_add(m, qn_mul(qn_sub(grad, m), qn_like(m, 1 - b1))));
     qn_tree_set(u.state, slot, m);
-    slot_path(slot, sizeof slot, "velocity", path);
+    slot = slot_path(g, "velocity", path);
     qn_val v = qn_tree_get(state, slot);
     v = settled(qn_add(v, qn_mul(qn_sub(qn_square(grad), v), qn_like(v, 1 - b2))));
     qn_tree_set(velocities, slot, v);

@@ -1,10 +1,14 @@
 /* Adam as Optax has it. */
-#include <stdio.h>
-
 #include "options.h"
 #include "quern/optim.h"
 
-enum { PATH_ROOM = 256 };
+/* In the graph's arena, however long. */
+static const char *slot_path(qn_graph *g, const char *slot, const char *path) {
+  const char *full = qn_arena_printf(qn_graph_arena(g), "%s/%s", slot, path);
+  if (!full)
+    (void)qn_graph_fail(g, QN_HERE, QN_OUT_OF_MEMORY, "optax_adam: no memory for a path");
+  return full ? full : slot;
+}
 
 qn_status qn_optax_adam_state(const qn_optax_adam *a, const qn_treedef *params, qn_treedef *out_def) {
   (void)a;
@@ -21,17 +25,13 @@ qn_tree *qn_optax_adam_init(const qn_optax_adam *a, qn_graph *g, const qn_treede
     return NULL;
   qn_tree_set(t, "count", qn_scalar(g, QN_I32, 0));
   for (size_t s = 0; s < 2; s++)
-    for (size_t i = 0; i < params->count; i++) {
-      char path[PATH_ROOM];
-      (void)snprintf(path, sizeof path, "%s/%s", slots[s], params->leaves[i].path);
-      qn_tree_set(t, path, qn_full(g, params->leaves[i].type, 0));
-    }
+    for (size_t i = 0; i < params->count; i++)
+      qn_tree_set(t, slot_path(g, slots[s], params->leaves[i].path), qn_full(g, params->leaves[i].type, 0));
   return t;
 }
 
 static qn_val moment(const qn_tree *state, qn_tree *out, const char *slot, const char *path, qn_val x, double decay) {
-  char name[PATH_ROOM];
-  (void)snprintf(name, sizeof name, "%s/%s", slot, path);
+  const char *name = slot_path(out->graph, slot, path);
   qn_val old = qn_tree_get(state, name);
   qn_val m = qn_add(qn_mul(x, qn_like(x, 1 - decay)), qn_mul(old, qn_like(old, decay)));
   qn_tree_set(out, name, m);

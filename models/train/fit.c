@@ -49,7 +49,7 @@ static qn_status not_finite(const trainer *t, const char *what, double value) {
     (void)snprintf(kept, sizeof kept, "the checkpoint of epoch %zu is kept", t->history.epoch_count);
   else
     (void)snprintf(kept, sizeof kept, "no checkpoint was written");
-  return QN_ERR(QN_INVALID, "%s: %s is %s at step %" PRIu64 "%s; %s", t->fit->name, what,
+  return QN_ERR(QN_DIVERGED, "%s: %s is %s at step %" PRIu64 "%s; %s", t->fit->name, what,
                 isnan(value) ? "not a number" : "infinite", global_step(t), good, kept);
 }
 
@@ -147,7 +147,10 @@ static qn_status train_steps(trainer *t) {
       return save_within_epoch(t);
     }
     size_t count = qn_shuffle_next(t->shuffle, t->at.batch, t->rows);
-    QN_TRY(qn_steps_train(t->steps, t->state, t->rows, count, &result));
+    qn_status st = qn_steps_train(t->steps, t->state, t->rows, count, &result);
+    if (st == QN_DIVERGED)
+      return QN_ERR(QN_DIVERGED, "%s: in step %" PRIu64 " %s", t->fit->name, global_step(t) + 1, qn_error_message());
+    QN_TRY(st);
     t->at.step++;
     t->steps_run++;
     t->samples_run += count;
@@ -346,6 +349,7 @@ static void write_summary(const trainer *t) {
   put_number(&j, "test_accuracy", t->test.accuracy);
   put_number(&j, "seconds", seconds_since(t->began_ns));
   put_number(&j, "samples_per_second", t->train_seconds > 0 ? (double)t->samples_run / t->train_seconds : (double)NAN);
+  qn_text_add(&j, ",\"fallbacks\":%" PRIu64, qn_steps_fallbacks(t->steps));
   put_string(&j, "checkpoint", t->files.checkpoint);
   put_string(&j, "history", t->files.history);
   put_string(&j, "report", t->files.report);

@@ -324,6 +324,26 @@ static qn_status need_eval(const qn_fit_steps *s, kind *k) {
   return st == QN_OK ? QN_OK : qn_error_trace(st, __FILE__, __LINE__, "need_eval");
 }
 
+/* A step with a look at everything that it leaves behind. */
+static qn_status train_checked(const qn_fit_steps *s, kind *k, qn_tensors *const *args, qn_tensors **out_result) {
+  qn_kept *kept = NULL;
+  qn_traced fn = {0};
+  int64_t state = 0, result = 0;
+  qn_status st = QN_OK;
+  QN_TRY(qn_kept_take(args, 2, &kept));
+  QN_TRY_GOTO(st, qn_step_call(k->train, args, 2, out_result, NULL), done);
+  QN_TRY_GOTO(st, qn_kept_count_nans(args[0], &state), done);
+  QN_TRY_GOTO(st, qn_kept_count_nans(*out_result, &result), done);
+  if (state + result > 0) {
+    QN_TRY_GOTO(st, trace_train(s->fit, &s->init.result, &k->batch, &fn), done);
+    QN_TRY_GOTO(st, qn_kept_explain(kept, s->device, s->options->cache, &fn), done);
+  }
+done:
+  qn_traced_free(&fn);
+  qn_kept_free(kept);
+  return st;
+}
+
 qn_status qn_steps_train(qn_fit_steps *s, qn_tensors *state, const uint32_t *rows, size_t count,
                          qn_tensors **out_result) {
   kind *k;
@@ -333,9 +353,21 @@ qn_status qn_steps_train(qn_fit_steps *s, qn_tensors *state, const uint32_t *row
   QN_TRY(need_train(s, k));
   QN_TRY(fill_batch(k, &s->fit->train, rows, &batch));
   qn_tensors *const args[] = {state, batch};
-  QN_TRY(qn_step_call(k->train, args, 2, out_result, NULL));
+  if (s->options->check_nans)
+    QN_TRY(train_checked(s, k, args, out_result));
+  else
+    QN_TRY(qn_step_call(k->train, args, 2, out_result, NULL));
   k->called = true;
   return QN_OK;
+}
+
+uint64_t qn_steps_fallbacks(const qn_fit_steps *s) {
+  uint64_t sum = 0;
+  for (const kind *k = s->kinds; k; k = k->next) {
+    sum += k->train ? qn_step_plan(k->train)->fallbacks : 0;
+    sum += k->eval ? qn_step_plan(k->eval)->fallbacks : 0;
+  }
+  return sum;
 }
 
 static qn_status eval_batch(qn_fit_steps *s, qn_tensors *state, const qn_split *split, const uint32_t *rows,

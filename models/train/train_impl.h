@@ -26,6 +26,17 @@ qn_status qn_steps_evaluate(qn_fit_steps *s, qn_tensors *state, const qn_split *
 /* Device times of the training step of that many rows; NULL where it was never compiled. */
 qn_step *qn_steps_train_step(qn_fit_steps *s, size_t rows);
 
+/* Operations of the compiled steps that run elsewhere than on their device; a compiler that met one has refused it. */
+uint64_t qn_steps_fallbacks(const qn_fit_steps *s);
+
+/* ---- check.c: options->check_nans ---- */
+typedef struct qn_kept qn_kept; /* a call's arguments on the host */
+qn_status qn_kept_take(qn_tensors *const *args, size_t arg_count, qn_kept **out_kept);
+void qn_kept_free(qn_kept *k);
+qn_status qn_kept_count_nans(const qn_tensors *t, int64_t *out_count);
+/* Runs the function again on what was kept; always fails, with QN_DIVERGED and the operation's name where all went well. */
+qn_status qn_kept_explain(const qn_kept *k, qn_device *d, qn_cache *cache, const qn_traced *fn);
+
 /* ---- progress.c ---- */
 typedef struct qn_progress {
   FILE *out;

@@ -39,12 +39,20 @@ static const char *const names[] = {
     [QN_DEVICE_LOST] = "device lost",
     [QN_TIMEOUT] = "timeout",
     [QN_CANCELLED] = "cancelled",
+    [QN_DIVERGED] = "diverged",
     [QN_INTERNAL] = "internal error",
 };
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
+}
+
+/* Messages quote files, which may hold anything: what a terminal would obey is shown as '?'. Compilers' logs keep their lines. */
+static void make_plain(char *message) {
+  for (char *c = message; *c; c++)
+    if (((unsigned char)*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f)
+      *c = '?';
 }
 
 /* A message that did not fit says so at its end. */
@@ -63,6 +71,7 @@ qn_status qn_error_raise(qn_status code, const char *file, int line, const char 
   if (wanted < 0)
     text[0] = '\0';
   mark_cut(text, sizeof text, wanted);
+  make_plain(text);
   memcpy(last.message, text, strlen(text) + 1);
   last.file = file;
   last.line = line;

@@ -9,6 +9,8 @@
 static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE", NULL};
 static const char *const compare_types[] = {"NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", NULL};
 
+static const char *const fft_types[] = {"FFT", "IFFT", "RFFT", "IRFFT", NULL};
+
 static const qn_field broadcast_fields[] = {FIELD(qn_attr_dims, dims, DIMS, "broadcast_dimensions", .pretty = "dims")};
 static const qn_field transpose_fields[] = {FIELD(qn_attr_dims, dims, DIMS, "permutation", .pretty = "dims")};
 static const qn_field reverse_fields[] = {FIELD(qn_attr_dims, dims, DIMS, "dimensions", .pretty = "dims")};
@@ -61,6 +63,10 @@ static const qn_field conv_fields[] = {
     FIELD(qn_attr_conv, output_spatial, DIMS, "output_spatial_dimensions", .optional = true),
     FIELD(qn_attr_conv, feature_group_count, I64, "feature_group_count", .pretty = NULL),
     FIELD(qn_attr_conv, batch_group_count, I64, "batch_group_count", .pretty = NULL),
+};
+static const qn_field fft_fields[] = {
+    FIELD(qn_attr_fft, length, DIMS, "fft_length", .pretty = "length"),
+    FIELD(qn_attr_fft, type, ENUM, "fft_type", .pretty = "type", .words = fft_types),
 };
 static const qn_field gather_fields[] = {
     FIELD(qn_attr_gather, offset_dims, DIMS, "offset_dims", .optional = true),
@@ -128,6 +134,7 @@ static const qn_form forms[] = {
     {QN_OP_BITCAST_CONVERT, .types = QN_TYPES_FUNCTIONAL},
     {QN_OP_COMPARE, .types = QN_TYPES_FUNCTIONAL, FIELDS(compare_fields), .print = qn_print_compare_form},
     {QN_OP_SELECT, .types = QN_TYPES_SELECT},
+    {QN_OP_COMPLEX, .types = QN_TYPES_COMPLEX},
     {QN_OP_REDUCE_PRECISION, FIELDS(precision_fields), .print = qn_print_precision_form,
      .parse = qn_parse_precision_form},
     {QN_OP_REDUCE, FIELDS(reduce_fields), .combiner = true, .print = qn_print_reduce_form,
@@ -136,6 +143,7 @@ static const qn_form forms[] = {
      .mnemonic = "dot"},
     {QN_OP_CONVOLUTION, .types = QN_TYPES_FUNCTIONAL, FIELDS(conv_fields), .group = "dimension_numbers",
      .mnemonic = "conv", .print = qn_print_conv_form, .parse = qn_parse_conv_form, .finish = qn_parse_conv_finish},
+    {QN_OP_FFT, .types = QN_TYPES_FUNCTIONAL, FIELDS(fft_fields), .print = qn_print_fft_form},
     {QN_OP_GATHER, FIELDS(gather_fields), .group = "dimension_numbers", .mnemonic = "gather", .generic = true},
     {QN_OP_SCATTER, FIELDS(scatter_fields), .group = "scatter_dimension_numbers", .mnemonic = "scatter",
      .generic = true, .combiner = true},
@@ -190,10 +198,10 @@ void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size) {
 
 int qn_node_captures(const qn_node *n) {
   const qn_form *form = qn_form_get(n->op);
-  if (n->region_count == 0 || (!form->combiner && !form->control && !form->comparator))
-    return 0;
-  if (form->comparator)
+  if (n->region_count && form->comparator)
     return 2 * n->operand_count - (int)qn_graph_param_count(n->regions[0]);
+  if (n->region_count == 0 || (!form->combiner && !form->control))
+    return 0;
   if (form->combiner)
     return (int)qn_graph_param_count(n->regions[0]) - 2 * (int)qn_graph_result_count(n->regions[0]);
   return n->operand_count - (n->op == QN_OP_WHILE ? n->result_count : 1);

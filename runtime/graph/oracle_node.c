@@ -43,6 +43,24 @@ static void run_u(const qn_op_def *def, const qn_ref_call *c, int64_t first, int
   qn_oracle_store_u(c->out_types[0]->dtype, c->out[0], first, n, out);
 }
 
+static void run_c(const qn_op_def *def, const qn_ref_call *c, int64_t first, int64_t n) {
+  double in[MAX_ARITY][2 * CHUNK], out[2 * CHUNK];
+  qn_dtype part = qn_dtype_part(c->in_types[0]->dtype), to = c->out_types[0]->dtype;
+  bool real = !qn_dtype_is_complex(to);
+  for (int k = 0; k < c->in_count; k++)
+    qn_oracle_load_f(part, c->in[k], 2 * first, 2 * n, in[k]);
+  for (int64_t i = 0; i < n; i++) {
+    qn_complex x[MAX_ARITY];
+    for (int k = 0; k < c->in_count; k++)
+      x[k] = (qn_complex){in[k][2 * i], in[k][2 * i + 1]};
+    qn_complex y = def->ref_c(x);
+    out[real ? i : 2 * i] = y.re;
+    if (!real)
+      out[2 * i + 1] = y.im;
+  }
+  qn_oracle_store_f(part, c->out[0], real ? first : 2 * first, real ? n : 2 * n, out);
+}
+
 qn_status qn_oracle_node(const qn_ref_call *c) {
   const qn_op_def *def = qn_op_get(c->node->op);
   if (def->eval != NULL) {
@@ -58,6 +76,8 @@ qn_status qn_oracle_node(const qn_ref_call *c) {
     run = run_i;
   else if ((class == QN_CLASS_UNSIGNED || class == QN_CLASS_BOOL) && def->ref_u != NULL)
     run = run_u;
+  else if (class == QN_CLASS_COMPLEX && def->ref_c != NULL)
+    run = run_c;
   if (run == NULL || c->in_count < 1 || c->in_count > MAX_ARITY || c->out_count != 1)
     return QN_ERR(QN_UNSUPPORTED, "%s: the oracle has no reference for %s", def->name,
                   c->in_count > 0 ? qn_type_str(c->in_types[0]) : "no operands");

@@ -9,6 +9,13 @@
 enum { MOST_NODES = 1000000 };
 
 /* ---- failures, tokens ---- */
+/* Messages quote the text, which may be anything: what a terminal would obey is shown as '?'. */
+static void make_plain(char *message) {
+  for (char *c = message; *c; c++)
+    if ((unsigned char)*c < 0x20 || *c == 0x7f)
+      *c = '?';
+}
+
 static bool failv(qn_parser *p, int line, int column, const char *format, va_list args) {
   if (p->code != QN_OK)
     return false;
@@ -16,6 +23,7 @@ static bool failv(qn_parser *p, int line, int column, const char *format, va_lis
   int at = snprintf(p->error, sizeof p->error, "%s:%d:%d: ", p->file, line, column);
   if (at >= 0 && at < (int)sizeof p->error)
     (void)vsnprintf(p->error + at, sizeof p->error - (size_t)at, format, args);
+  make_plain(p->error);
   return false;
 }
 
@@ -46,6 +54,7 @@ bool qn_parse_graph_failed(qn_parser *p, const qn_graph *g) {
   if (p->code == QN_OK) {
     p->code = g->failed == QN_OK ? QN_INTERNAL : g->failed;
     (void)snprintf(p->error, sizeof p->error, "%s", g->fail_text);
+    make_plain(p->error);
   }
   return false;
 }
@@ -173,6 +182,8 @@ bool qn_parse_types(qn_parser *p, qn_stmt *s) {
     if (!qn_parse_grow(p, (void **)&s->operand_types, &s->operand_type_capacity, i, sizeof *t))
       return false;
     s->operand_types[i] = t[want == 2 && i == 0 ? 0 : want - 1];
+    if (s->form && s->form->types == QN_TYPES_COMPLEX)
+      s->operand_types[i].dtype = qn_dtype_part(t[0].dtype);
   }
   s->operand_type_count = s->operand_count;
   s->result_types = &t[want - 1];
@@ -418,6 +429,19 @@ static bool add_operation(qn_parser *p, qn_stmt *s, const qn_val **out, int *out
               : qn_parse_no_memory(p);
 }
 
+/* chlo.broadcast_add and the like */
+static bool sugar(qn_parser *p, qn_stmt *s, bool generic, const qn_val **out, int *out_count) {
+  qn_val *v = QN_NEW(&p->arena, qn_val, 1);
+  if (!v)
+    return qn_parse_no_memory(p);
+  if (!qn_parse_sugar(p, s, generic, v))
+    return false;
+  *out = v;
+  *out_count = 1;
+  return check_types(p, s, s->operand_types, s->operand_type_count, s->operands, s->operand_count, "operand") &&
+         check_types(p, s, s->result_types, s->result_type_count, v, 1, "result");
+}
+
 /* @f(%a) : (T) -> U */
 static bool call(qn_parser *p, qn_stmt *s, const qn_val **out, int *out_count) {
   const char *callee = NULL;
@@ -544,6 +568,9 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
       return false;
     results = &mapped;
     count = 1;
+  } else if (qn_parse_is_sugar(s->name)) {
+    if (!sugar(p, s, generic, &results, &count))
+      return false;
   } else {
     if (!qn_parse_rewritten(p, s, generic, &rewritten) && rewritten)
       return false;
@@ -557,7 +584,7 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
       if (s->op == QN_OP_NONE && strncmp(s->name, "chlo.", 5) == 0)
         s->op = qn_op_find(s->name + 5);
       if (s->op <= QN_OP_PARAMETER || !strchr(s->name, '.'))
-        return qn_parse_fail_at(p, s->at, "unknown operation '%s'", s->name);
+        return qn_parse_fail_at(p, s->at, "unknown operation '%.80s'", s->name);
       s->form = qn_form_get(s->op);
       if (!(generic ? qn_parse_generic(p, s) : s->form->parse ? s->form->parse(p, s) : qn_parse_pretty(p, s)))
         return false;

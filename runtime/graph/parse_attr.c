@@ -20,7 +20,8 @@ bool qn_parse_type(qn_parser *p, qn_type *out) {
     if (*at == '?')
       return qn_parse_fail(p, "dynamic dimensions are not supported");
     if (out->rank == QN_MAX_RANK)
-      return qn_parse_fail(p, "more than %d dimensions", (int)QN_MAX_RANK);
+      return qn_parse_fail(p, "the tensor type has more than %d dimensions, which is the most there may be",
+                           (int)QN_MAX_RANK);
     int64_t d = 0;
     for (; at < end && *at >= '0' && *at <= '9'; at++) {
       if (d > INT64_MAX / 20)
@@ -32,6 +33,8 @@ bool qn_parse_type(qn_parser *p, qn_type *out) {
     at++;
     out->dims[out->rank++] = d;
   }
+  if (at < end && *at == '-')
+    return qn_parse_fail(p, "dimension %d of the tensor type is negative", (int)out->rank);
   char name[24];
   size_t n = 0;
   int open = 0;
@@ -371,7 +374,8 @@ static bool set_field(qn_parser *p, const qn_stmt *s, const qn_field *f, const q
   } else if (f->kind == QN_FIELD_ENUM) {
     int32_t x = a->kind == QN_A_WORD ? word_index(f, a->text) : -1;
     if (x < 0)
-      return qn_parse_fail_at(p, s->at, "%s: '%s' is no %s", s->name, a->kind == QN_A_WORD ? a->text : "this", f->name);
+      return qn_parse_fail_at(p, s->at, "%s: '%.80s' is no %s", s->name, a->kind == QN_A_WORD ? a->text : "this",
+                              f->name);
     memcpy(at, &x, sizeof x);
   } else {
     if (a->kind != QN_A_INT)
@@ -411,7 +415,7 @@ static bool check_known(qn_parser *p, const qn_stmt *s, const qn_attr *list) {
               (!*a->name && f->kind == QN_FIELD_ENUM && word_index(f, a->text) >= 0);
     }
     if (!known)
-      return qn_parse_fail_at(p, s->at, "%s: unknown attribute '%s'", s->name, *a->name ? a->name : a->text);
+      return qn_parse_fail_at(p, s->at, "%s: unknown attribute '%.80s'", s->name, *a->name ? a->name : a->text);
   }
   return true;
 }

@@ -276,7 +276,7 @@ static bool applied_region(qn_parser *p, qn_stmt *s, const char *name) {
   qn_bindings scope;
   qn_op op = qn_op_find(name);
   if (op == QN_OP_NONE || !strchr(name, '.'))
-    return qn_parse_fail_at(p, s->at, "unknown operation '%s'", name);
+    return qn_parse_fail_at(p, s->at, "unknown operation '%.80s'", name);
   qn_type t = qn_type_scalar(qn_val_type(s->operands[s->operand_count - 1])->dtype);
   bool ok = qn_parse_scope_open(p, &scope, p->scope, "region");
   qn_graph *region = NULL;
@@ -390,7 +390,7 @@ bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic) {
     return true;
   }
   if (s->op == QN_OP_NONE)
-    return qn_parse_fail_at(p, s->at, "unknown target @%s of a custom call", target ? target : "");
+    return qn_parse_fail_at(p, s->at, "unknown target @%.80s of a custom call", target ? target : "");
   s->name = target;
   s->form = qn_form_get(s->op);
   const qn_attr *called = qn_parse_attr_find(s->attrs, "called_computations");

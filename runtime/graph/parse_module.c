@@ -45,12 +45,21 @@ static bool function_body(qn_parser *p, qn_function *f, qn_bindings *scope) {
   return true;
 }
 
-qn_graph *qn_parse_function(qn_parser *p, const char *name) {
-  qn_function *f = p->functions;
+static qn_function **list_of(qn_parser *p, const char *name) {
+  return &p->lists[qn_hash_bytes(QN_HASH_INIT, name, strlen(name)) % QN_FUNCTION_LISTS];
+}
+
+static qn_function *find(qn_parser *p, const char *name) {
+  qn_function *f = *list_of(p, name);
   while (f && strcmp(f->name, name) != 0)
-    f = f->next;
+    f = f->same;
+  return f;
+}
+
+qn_graph *qn_parse_function(qn_parser *p, const char *name) {
+  qn_function *f = find(p, name);
   if (!f || f->busy) {
-    (void)qn_parse_fail(p, f ? "@%s calls itself, which is not possible here" : "there is no function @%s", name);
+    (void)qn_parse_fail(p, f ? "@%.80s calls itself, which is not possible here" : "there is no function @%.80s", name);
     return NULL;
   }
   if (f->graph)
@@ -93,9 +102,11 @@ static bool index_function(qn_parser *p) {
   qn_function *f = QN_NEW(&p->arena, qn_function, 1);
   if (!f || !(f->name = qn_parse_token_text(p)))
     return qn_parse_no_memory(p);
-  for (const qn_function *o = p->functions; o; o = o->next)
-    if (strcmp(o->name, f->name) == 0)
-      return qn_parse_fail(p, "@%s is defined twice", f->name);
+  if (find(p, f->name))
+    return qn_parse_fail(p, "@%.80s is defined twice", f->name);
+  qn_function **list = list_of(p, f->name);
+  f->same = *list;
+  *list = f;
   f->start = p->lexer;
   f->next = p->functions;
   p->functions = f;
@@ -156,6 +167,9 @@ static bool index_module(qn_parser *p) {
 qn_status qn_graph_parse(const char *text, size_t size, const char *name, qn_graph **out_graph) {
   *out_graph = NULL;
   qn_parser p = {.lexer = {text, text + size, text, 1}, .file = name ? name : "text"};
+  p.lists = QN_NEW(&p.arena, qn_function *, QN_FUNCTION_LISTS);
+  if (!p.lists)
+    return QN_ERR(QN_OUT_OF_MEMORY, "%s: no memory to read it", p.file);
   qn_parse_next(&p);
   qn_graph *g = index_module(&p) ? qn_parse_function(&p, "main") : NULL;
   if (g)

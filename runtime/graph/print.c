@@ -79,7 +79,7 @@ void qn_print_types(qn_printer *p, const qn_graph *g, const qn_node *n, qn_form_
   for (int i = 0; same && i < operands; i++)
     same = qn_type_equal(qn_graph_type(g, n->operands[i]), result_type(g, n, 0));
   qn_text_puts(p->out, " : ");
-  if (how == QN_TYPES_RESULT || (how == QN_TYPES_AUTO && same)) {
+  if (how == QN_TYPES_RESULT || how == QN_TYPES_COMPLEX || (how == QN_TYPES_AUTO && same)) {
     qn_type_print(result_type(g, n, 0), p->out);
   } else if (how == QN_TYPES_EACH) {
     print_type_list(p, g, n->operands, 0, operands);

@@ -194,6 +194,15 @@ void qn_print_compare_form(qn_printer *p, const qn_graph *g, const qn_node *n) {
   qn_print_types(p, g, n, QN_TYPES_FUNCTIONAL);
 }
 
+void qn_print_fft_form(qn_printer *p, const qn_graph *g, const qn_node *n) {
+  const qn_attr_fft *a = n->attr;
+  qn_text_puts(p->out, "stablehlo.fft ");
+  qn_print_operands(p, n, 0, 1);
+  qn_text_add(p->out, ", type = %s, length = ", qn_form_get(n->op)->fields[1].words[a->type]);
+  qn_print_dims(p->out, &a->length);
+  qn_print_types(p, g, n, QN_TYPES_FUNCTIONAL);
+}
+
 void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n) {
   const qn_attr_precision *a = n->attr;
   qn_text_puts(p->out, "stablehlo.reduce_precision ");

@@ -197,6 +197,67 @@ static qn_val concatenate(const qn_match *m) {
   return qn_match_add(m, QN_OP_CONCATENATE, kept, count, a, NULL);
 }
 
+/* The value of which v is entry `index` along an axis, the other axes whole, perhaps reshaped; the null value if there is none. */
+static qn_val entry_of(qn_val v, int64_t index, int *out_axis) {
+  const qn_node *n = qn_graph_def(v.graph, v.id);
+  if (n->op == QN_OP_RESHAPE)
+    n = qn_graph_def(v.graph, n->operands[0]);
+  if (n->op != QN_OP_SLICE)
+    return QN_NULL_VAL;
+  qn_val from = {v.graph, n->operands[0]};
+  const qn_type *t = qn_val_type(from), *got = qn_graph_type(v.graph, n->first_result);
+  const qn_attr_slice *a = n->attr;
+  *out_axis = -1;
+  for (int i = 0; i < t->rank; i++) {
+    if (got->dims[i] == t->dims[i])
+      continue;
+    if (*out_axis >= 0 || got->dims[i] != 1 || a->start.d[i] != index)
+      return QN_NULL_VAL;
+    *out_axis = i;
+  }
+  return *out_axis >= 0 ? from : QN_NULL_VAL;
+}
+
+/* All entries of a value along an axis, put together again along another one: the value with that axis moved. */
+static qn_val concatenate_entries(const qn_match *m) {
+  const qn_node *n = m->node[0];
+  const qn_type *to = qn_match_type(m);
+  int at = (int)((const qn_attr_axis *)n->attr)->dimension, axis = -1, other;
+  qn_val from = QN_NULL_VAL;
+  for (int i = 0; i < n->operand_count; i++) {
+    qn_val x = qn_match_operand(m, 0, i), whole = entry_of(x, i, &other);
+    if (!qn_val_ok(whole) || qn_val_type(x)->dims[at] != 1 || (i && (whole.id != from.id || other != axis)))
+      return QN_NULL_VAL;
+    from = whole;
+    axis = other;
+  }
+  const qn_type *t = qn_val_type(from);
+  if (n->operand_count < 2 || t->dims[axis] != n->operand_count)
+    return QN_NULL_VAL;
+  qn_attr_dims first, middle;
+  memset(&first, 0, sizeof first);
+  memset(&middle, 0, sizeof middle);
+  int64_t before = 1, elements = qn_type_elements(to);
+  for (int i = 0; i < at; i++)
+    before *= to->dims[i];
+  if (elements == 0)
+    return QN_NULL_VAL;
+  bool last = before * n->operand_count == elements; /* else it goes to the front first */
+  first.dims.n = t->rank;
+  first.dims.d[last ? t->rank - 1 : 0] = axis;
+  for (int i = 0, k = last ? 0 : 1; i < t->rank; i++)
+    if (i != axis)
+      first.dims.d[k++] = i;
+  qn_type blocks = qn_type_of(t->dtype, 3, n->operand_count, before, elements / n->operand_count / before);
+  middle.dims = (qn_dims){3, {1, 0, 2}};
+  qn_val v = qn_match_add(m, QN_OP_TRANSPOSE, &from, 1, &first, NULL);
+  if (!last && before > 1) {
+    v = qn_match_add(m, QN_OP_RESHAPE, &v, 1, NULL, &blocks);
+    v = qn_match_add(m, QN_OP_TRANSPOSE, &v, 1, &middle, NULL);
+  }
+  return qn_match_add(m, QN_OP_RESHAPE, &v, 1, NULL, to);
+}
+
 static qn_val iota_of_one(const qn_match *m) {
   const qn_attr_axis *a = m->node[0]->attr;
   return qn_match_type(m)->dims[a->dimension] == 1 ? qn_match_full(m, 0) : QN_NULL_VAL;
@@ -220,6 +281,7 @@ static const qn_rewrite shape[] = {
     {"slice(slice(x)) -> slice(x)", {P_(SLICE), P_(SLICE), V_(0)}, slice_twice},
     {"pad by nothing -> x", {P_(PAD), V_(0), ANY_}, pad_nothing},
     {"concatenate without empty operands", {P_(CONCATENATE)}, concatenate},
+    {"concatenate of all entries -> transpose", {P_(CONCATENATE)}, concatenate_entries},
     {"iota of one -> 0", {P_(IOTA)}, iota_of_one},
 };
 const qn_rewrites qn_rules_shape = {shape, sizeof shape / sizeof *shape};

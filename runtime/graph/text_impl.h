@@ -33,6 +33,7 @@ typedef enum qn_form_types {
   QN_TYPES_RESULT,     /* ": T" of the result */
   QN_TYPES_SELECT,     /* ": P, T" */
   QN_TYPES_EACH,       /* ": T, .." of the operands, which the results have too */
+  QN_TYPES_COMPLEX,    /* ": T" of the result; operands have its parts' dtype */
   QN_TYPES_ARROW       /* ": T, .. -> T" */
 } qn_form_types;
 
@@ -106,6 +107,7 @@ void qn_print_newline(qn_printer *p, int deeper);
 void qn_print_constant_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_slice_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_compare_form(qn_printer *p, const qn_graph *g, const qn_node *n);
+void qn_print_fft_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_top_k_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_reduce_form(qn_printer *p, const qn_graph *g, const qn_node *n);
@@ -182,15 +184,16 @@ typedef struct qn_function {
   qn_lexer start; /* behind the name */
   qn_graph *graph;
   bool busy;
-  struct qn_function *next;
+  struct qn_function *next, *same; /* in the text's order, backwards; with the same hash */
 } qn_function;
+enum { QN_FUNCTION_LISTS = 1024 };
 
 struct qn_parser {
   qn_lexer lexer;
   qn_token tok;
   const char *file;
   qn_arena arena;
-  qn_function *functions;
+  qn_function *functions, **lists; /* by the hash of the name */
   const char *module;
   qn_bindings *scope;
   int depth;
@@ -278,6 +281,9 @@ bool qn_parse_foreign_call(qn_parser *p, qn_stmt *s, qn_val **out, int *out_coun
 bool qn_parse_conv_form(qn_parser *p, qn_stmt *s);
 bool qn_parse_conv_finish(qn_parser *p, qn_stmt *s);
 bool qn_parse_conv_numbers(qn_parser *p, qn_attr **list); /* [b, 0, f]x[0, i, o]->[b, 0, f] */
+/* Client operations without a row (parse_chlo.c): read and built. */
+bool qn_parse_is_sugar(const char *name);
+bool qn_parse_sugar(qn_parser *p, qn_stmt *s, bool generic, qn_val *out);
 bool qn_parse_custom_call(qn_parser *p, qn_stmt *s, bool generic);
 
 #endif

@@ -38,7 +38,7 @@ expect 2 "usage: quern COMMAND"
 expect 0 "usage: quern COMMAND" --help
 expect 0 "usage: quern COMMAND" help
 expect 0 "quern 0." --version
-for command in devices train explain replay cache; do
+for command in devices train run transform explain replay cache; do
   expect 0 "usage: quern $command" "$command" --help
   expect 0 "usage: quern $command" help "$command"
   expect 0 "$command" --help
@@ -55,7 +55,8 @@ expect 2 "'more' is one operand too many" train mnist_mlp more
 expect 2 "train --batch: '0' is no whole number from 1 on" train mnist_mlp --batch 0
 expect 2 "train --batch: '3x' is no whole number" train mnist_mlp --batch=3x
 expect 2 "train --seed: '-1' is no whole number from 0 on" train mnist_mlp --seed -1
-expect 2 "train --epochs: '99999999999999999999'" train mnist_mlp --epochs 99999999999999999999
+expect 2 "train --seed: 9223372036854775808 is too large, expected at most 9223372036854775807" train mnist_mlp --seed 9223372036854775808
+expect 2 "train --epochs: 99999999999999999999 is too large, expected at most 2147483647" train mnist_mlp --epochs 99999999999999999999
 expect 2 "train --epochs: 3000000000 is too large, expected at most 2147483647" train mnist_mlp --epochs 3000000000
 expect 2 "explain --batch: 2147483648 is too large" explain mnist_mlp --batch 2147483648
 expect 2 "train --threads: 257 is too large, expected at most 256" train mnist_mlp --threads 257
@@ -64,7 +65,7 @@ QN_DEVICE=nonsense expect 0 "QN_DEVICE is nonsense" devices
 expect 2 "train --out needs a value" train mnist_mlp --out
 expect 2 "train --scale takes no value" train mnist_mlp --scale=1
 expect 2 'no device "gpu:9"; there are: ' train mnist_mlp --device gpu:9
-expect 2 "runs 'quern replay' only" train mnist_mlp --device cpu-ref
+expect 2 "runs 'quern run' and 'quern replay' only" train mnist_mlp --device cpu-ref
 expect 2 "nowhere" train mnist_mlp --device cpu --data "$work/nowhere" --out "$work/out" --steps 1
 expect_one_line train mnist_mlp --device gpu:9
 
@@ -98,6 +99,13 @@ expect 0 '"checked":' cache verify --json
 expect 0 "cleared" cache clear
 expect 0 '"entries":0' cache show --json
 QN_CACHE=off expect 0 "off:" cache
+QN_CACHE=off expect 1 "nothing was cleared, the cache is off: QN_CACHE is off" cache clear
+QN_CACHE=off expect 1 '"cleared":false' cache clear --json
+mkdir -p "$work/broken"
+head -c 9000 /dev/urandom >"$work/broken/kernels.db"
+QN_CACHE_DIR="$work/broken" expect 1 "1 bad" cache verify
+QN_CACHE_DIR="$work/broken" expect 0 "0 bad" cache verify
+expect 2 "train: the null device computes nothing" train mnist_mlp --device null
 
 expect 0 "cpu" devices
 expect 0 '"default":true' devices --json

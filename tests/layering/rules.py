@@ -64,7 +64,7 @@ FOREIGN = [
     (r"criterion/", ["tests"]),
 ]
 FAILURES = (
-    "INVALID|UNSUPPORTED|OUT_OF_MEMORY|NOT_FOUND|IO|CORRUPT|COMPILE|DEVICE_LOST|TIMEOUT|CANCELLED|INTERNAL"
+    "INVALID|UNSUPPORTED|OUT_OF_MEMORY|NOT_FOUND|IO|CORRUPT|COMPILE|DEVICE_LOST|TIMEOUT|CANCELLED|DIVERGED|INTERNAL"
 )
 BARE = re.compile(r"\breturn\s+QN_(%s)\s*;|\?[^;?]*\bQN_OK\s*:\s*QN_(%s)\s*;" % (FAILURES, FAILURES))
 MACHINE = re.compile(r"(?<![\w.~$}])/(home|root|work|Users)/\w|\b\w+\.debian\.org|\bpypi\.org|archive\.ubuntu\.com")

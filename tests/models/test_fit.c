@@ -505,7 +505,7 @@ Test(fit, options_must_be_those_of_the_checkpoint) {
 Test(fit, a_loss_that_is_no_number_stops_and_keeps_the_checkpoint) {
   bench b = open_bench();
   b.p->poison = 130;
-  QN_EXPECT_FAIL(run(&b, "x", (qn_train_options){.epochs = 2}), QN_INVALID,
+  QN_EXPECT_FAIL(run(&b, "x", (qn_train_options){.epochs = 2}), QN_DIVERGED,
                  "toy: the loss is not a number at step 200 (the loss was finite at step 105)");
   cr_expect(qn_test_contains(qn_error_message(), "the checkpoint of epoch 1 is kept"));
   b.p->poison = 0;
@@ -513,15 +513,28 @@ Test(fit, a_loss_that_is_no_number_stops_and_keeps_the_checkpoint) {
   expect_same_tensors(&b, "x/checkpoint.safetensors", "y/checkpoint.safetensors");
   /* Behind the last look of an epoch, and before the first checkpoint. */
   b.p->poison = 103;
-  QN_EXPECT_FAIL(run(&b, "z", (qn_train_options){.epochs = 2}), QN_INVALID,
+  QN_EXPECT_FAIL(run(&b, "z", (qn_train_options){.epochs = 2}), QN_DIVERGED,
                  "the loss of the epoch is not a number at step 105");
   cr_expect(qn_test_contains(qn_error_message(), "no checkpoint was written"));
   cr_expect_not(qn_file_exists(qn_test_temp_file(&b.dir, "z/checkpoint.safetensors").s));
   /* A wish to stop does not save it either. */
   b.p->poison = 120;
   b.p->stop_at = 140;
-  QN_EXPECT_FAIL(run(&b, "x", (qn_train_options){.epochs = 2}), QN_INVALID, "not a number at step 140");
+  QN_EXPECT_FAIL(run(&b, "x", (qn_train_options){.epochs = 2}), QN_DIVERGED, "not a number at step 140");
   expect_same_tensors(&b, "x/checkpoint.safetensors", "y/checkpoint.safetensors");
+  close_bench(&b);
+}
+
+Test(fit, check_nans_names_what_brought_it) {
+  bench b = open_bench();
+  b.p->poison = 7;
+  QN_EXPECT_FAIL(run(&b, "n", (qn_train_options){.epochs = 1, .check_nans = true}), QN_DIVERGED,
+                 "toy: in step 7 input");
+  cr_expect(qn_test_contains(qn_error_message(), "(arg1/x)"));
+  b.p->poison = 0;
+  QN_ASSERT_OK(run(&b, "m", (qn_train_options){.epochs = 1, .check_nans = true}));
+  QN_ASSERT_OK(run(&b, "o", (qn_train_options){.epochs = 1}));
+  expect_same_tensors(&b, "m/checkpoint.safetensors", "o/checkpoint.safetensors");
   close_bench(&b);
 }
 

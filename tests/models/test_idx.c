@@ -65,6 +65,16 @@ static void expect_plain_fail(const set *s, qn_status code, const char *part) {
   qn_test_temp_remove(&s->dir);
 }
 
+Test(idx, a_short_plain_file_is_noticed_when_it_is_opened) {
+  set s = make();
+  qn_images im;
+  s.image_bytes -= 1;
+  write_plain(&s, true);
+  QN_EXPECT_FAIL(qn_images_begin(s.dir.path, true, &im), QN_CORRUPT, "truncated: 749 bytes of elements, expected 750");
+  qn_images_free(&im);
+  qn_test_temp_remove(&s.dir);
+}
+
 Test(idx, plain_files_whole_and_in_part) {
   static const size_t parts[][3] = {{0, 0, COUNT}, {0, 30, 30}, {30, 0, 20}, {30, 20, 20}, {49, 1, 1}, {50, 0, 0}};
   set s = make();

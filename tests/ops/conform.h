@@ -84,13 +84,19 @@ static inline double tensor_get(const tensor *x, int64_t i) {
   qn_oracle_load_u(t, x->data, i, 1, &u);
   return (double)u;
 }
+static inline double tensor_imag(const tensor *x, int64_t i) {
+  double f = 0;
+  if (qn_dtype_is_complex(x->t.dtype))
+    qn_oracle_load_f(qn_dtype_part(x->t.dtype), x->data, 2 * i + 1, 1, &f);
+  return f;
+}
 static inline void tensor_draw(tensor *x, uint64_t *state, double lo, double hi) {
   for (int64_t i = 0; i < qn_type_elements(&x->t); i++)
     tensor_set(x, i, draw(state, lo, hi));
 }
 
 /* Rows that take their operand as symmetric, and read one triangle of it. */
-static inline bool is_symmetric(qn_op op) { return op == QN_OP_CHOLESKY || op == QN_OP_EIGH || op == QN_OP_JACOBI; }
+static inline bool is_symmetric(qn_op op) { return op == QN_OP_CHOLESKY || op == QN_OP_EIGH; }
 /* Mirrors the lower triangle of each matrix and adds to the diagonal. */
 static inline void tensor_mirror(tensor *x, double diagonal) {
   int64_t n = x->t.dims[x->t.rank - 1], count = qn_type_elements(&x->t) / (n * n);
@@ -125,11 +131,11 @@ static inline int sample_types(qn_op op, const qn_sample *s, qn_dtype t, qn_type
 }
 
 /* Dtypes that the walk gives to a row: those it claims; for select, whose operand 0 is always bool, every one of its branches. */
-static inline bool walks(qn_op op, qn_dtype t) { return op == QN_OP_SELECT || claims(qn_op_get(op), t); }
-
-/* Dtypes that the row's reference computes with: sums of products of complex numbers are typed, but not yet run. */
-static inline bool computes(qn_op op, qn_dtype t) {
-  return walks(op, t) && !(op == QN_OP_DOT_GENERAL && qn_dtype_is_complex(t));
+static inline bool walks(qn_op op, qn_dtype t) {
+  bool narrow = t == QN_F16 || t == QN_BF16;
+  if (narrow && (op == QN_OP_COMPLEX || op == QN_OP_FFT)) /* there are no complex numbers of narrow parts */
+    return false;
+  return op == QN_OP_SELECT || claims(qn_op_get(op), t);
 }
 
 /* The sealed graph of one node. With `hold`, operand 0 goes through stop_gradient. */

@@ -58,7 +58,7 @@ Test(conform_batch, every_row) {
     int operands = d->arity >= 0 ? d->arity : 2;
     for (int s = 0; s < d->sample_count && d->kind != QN_KIND_SOURCE; s++) {
       for (size_t k = 0; k < sizeof probes / sizeof *probes; k++) {
-        for (unsigned mask = 1; mask < 1U << operands && computes((qn_op)op, probes[k]); mask++)
+        for (unsigned mask = 1; mask < 1U << operands && walks((qn_op)op, probes[k]); mask++)
           checked += check((qn_op)op, &d->samples[s], probes[k], mask, &seed);
       }
     }

@@ -43,9 +43,11 @@ static void check_row(qn_op op, const qn_op_def *d) {
             "%s: reverse mode only", d->name);
   cr_expect(source || d->batch != NULL, "%s: no batching rule", d->name);
   bool refs = (!(d->dtypes & QN_D_FLOAT) || d->ref != NULL) && (!(d->dtypes & QN_D_SIGNED) || d->ref_i != NULL) &&
-              (!(d->dtypes & (QN_D_UNSIGNED | QN_D_BOOL)) || d->ref_u != NULL);
+              (!(d->dtypes & (QN_D_UNSIGNED | QN_D_BOOL)) || d->ref_u != NULL) &&
+              (!(d->dtypes & QN_D_COMPLEX) || d->ref_c != NULL);
   cr_expect(d->eval != NULL || refs || op == QN_OP_PARAMETER, "%s: a dtype without reference", d->name);
-  cr_expect(d->expand != NULL || d->kind != QN_KIND_ELEMENTWISE || op == QN_OP_CONVERT, "%s: no expansion", d->name);
+  cr_expect(d->expand != NULL || d->kind != QN_KIND_ELEMENTWISE || op == QN_OP_CONVERT || op == QN_OP_COMPLEX,
+            "%s: no expansion", d->name);
   cr_expect(d->sample_count > 0 ? d->samples != NULL : covered_elsewhere(op), "%s: no samples", d->name);
   cr_expect(qn_op_find(d->name) == op, "%s: not found by its name", d->name);
 }
@@ -86,7 +88,7 @@ Test(conform_table, dtypes_are_as_claimed) {
 /* The oracle runs every sample in every dtype, empty and scalar shapes too, and writes bools as 0 and 1. */
 static void run_sample(qn_op op, const qn_sample *s, qn_dtype t, uint64_t *seed) {
   qn_graph *g = NULL;
-  if ((qn_op_get(op)->arity != 0 && !computes(op, t)) || sample_graph(op, s, t, false, &g) != QN_OK)
+  if ((qn_op_get(op)->arity != 0 && !walks(op, t)) || sample_graph(op, s, t, false, &g) != QN_OK)
     return;
   tensor in[4], out[1];
   params_make(g, in);

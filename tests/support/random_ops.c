@@ -274,10 +274,29 @@ static bool move_scatter(random_gen *z) {
   return random_add(z, v, e, x->bound * (double)(n + 1), false) != NULL;
 }
 
+/* Sorted along an axis with the places, or the largest and theirs. Keys are exact: an error could exchange two. */
+static bool move_sort(random_gen *z) {
+  random_item *x = random_pick(z, random_below(z, 4) ? QN_F32 : QN_I32, true);
+  if (!x || type(x)->rank == 0)
+    return false;
+  double bound = x->bound;
+  int64_t axis = below(z, type(x)->rank), n = type(x)->dims[axis];
+  qn_type t = *type(x);
+  t.dtype = QN_I32;
+  qn_val pair[2] = {x->v, qn_iota(z->g, t, axis)}, out[2];
+  if (random_below(z, 4) == 0) {
+    n = t.dims[t.rank - 1];
+    qn_top_k(x->v, n ? 1 + below(z, n) : 0, &out[0], &out[1]);
+  } else {
+    qn_sort_keys(pair, 2, 1, axis, random_below(z, 2), out);
+  }
+  return random_add(z, out[0], QN_NULL_VAL, bound, true) && random_add(z, out[1], QN_NULL_VAL, (double)n, true);
+}
+
 bool (*const random_moves[])(random_gen *z) = {
     move_transpose,   move_reshape,   move_flat,      move_reverse, move_slice,         move_pad,
     move_concatenate, move_broadcast, move_broadcast, move_iota,    move_dynamic_slice, move_dynamic_update,
-    move_take,        move_gather,    move_one_hot,   move_scatter,
+    move_take,        move_gather,    move_one_hot,   move_scatter, move_sort,
 };
 const size_t random_move_count = sizeof random_moves / sizeof *random_moves;
 

@@ -168,6 +168,20 @@ static const rule_case cases[] = {
     {"concatenate without empty operands", F4, "%x: $, %e: tensor<0xf32>",
      "%r = stablehlo.concatenate %e, %x, %e, dim = 0 : (tensor<0xf32>, $, tensor<0xf32>) -> $ return %r : $",
      GIVES("%x")},
+    {"concatenate of all entries -> transpose", "tensor<4x2xf32>", "%x: tensor<2x4xf32>",
+     "%a = stablehlo.slice %x [0:1, 0:4] : (tensor<2x4xf32>) -> tensor<1x4xf32> "
+     "%b = stablehlo.slice %x [1:2, 0:4] : (tensor<2x4xf32>) -> tensor<1x4xf32> "
+     "%c = stablehlo.reshape %a : (tensor<1x4xf32>) -> tensor<4x1xf32> "
+     "%d = stablehlo.reshape %b : (tensor<1x4xf32>) -> tensor<4x1xf32> "
+     "%r = stablehlo.concatenate %c, %d, dim = 1 : (tensor<4x1xf32>, tensor<4x1xf32>) -> $ return %r : $",
+     "%r = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x4xf32>) -> $ return %r : $"},
+    {"concatenate of all entries -> transpose", "tensor<3x2x4xf32>", "%x: tensor<2x3x4xf32>",
+     "%a = stablehlo.slice %x [0:1, 0:3, 0:4] : (tensor<2x3x4xf32>) -> tensor<1x3x4xf32> "
+     "%b = stablehlo.slice %x [1:2, 0:3, 0:4] : (tensor<2x3x4xf32>) -> tensor<1x3x4xf32> "
+     "%c = stablehlo.reshape %a : (tensor<1x3x4xf32>) -> tensor<3x1x4xf32> "
+     "%d = stablehlo.reshape %b : (tensor<1x3x4xf32>) -> tensor<3x1x4xf32> "
+     "%r = stablehlo.concatenate %c, %d, dim = 1 : (tensor<3x1x4xf32>, tensor<3x1x4xf32>) -> $ return %r : $",
+     "%r = stablehlo.transpose %x, dims = [1, 0, 2] : (tensor<2x3x4xf32>) -> $ return %r : $"},
     {"iota of one -> 0", "tensor<1x3xi32>", "", "%r = stablehlo.iota dim = 0 : $ return %r : $",
      CONST("0") GIVES("%c")},
     /* indexing, reductions, contractions */

@@ -358,6 +358,7 @@ static const struct {
     {MAIN("%0 = stablehlo.add %x, %y : tensor<3xf32>"), "x.mlir:2:26: %y is not defined"},
     {MAIN("%0 = stablehlo.add %x, %x : tensor<4xf32>"),
      "x.mlir:2:8: stablehlo.add: operand 0 is f32[3], the text says f32[4]"},
+    {MAIN("%0 = stablehlo.iota dim = 0 : tensor<-3xf32>"), "dimension 0 of the tensor type is negative"},
     {MAIN("%0 = stablehlo.add %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<4xf32>"),
      "x.mlir:2:8: stablehlo.add: result 0 is f32[3], the text says f32[4]"},
     {MAIN("%0 = stablehlo.add %x : tensor<3xf32>"), "x.mlir:2:8: add: 1 operands, expected 2"},
@@ -513,6 +514,55 @@ Test(text, damaged_text_is_refused_or_read) {
       text.data[at[k]] = kept[k];
   }
   free(text.data);
+}
+
+/* Every beginning of a program is refused with a place, or is a program by itself. */
+Test(text, truncated_at_any_byte) {
+  static const char *const files[] = {"score", "marks", "dynamic_slice"};
+  for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+    char path[256];
+    qn_bytes text;
+    int line, column;
+    (void)snprintf(path, sizeof path, "tests/data/programs/%s.mlir", files[f]);
+    QN_ASSERT_OK(qn_file_read(path, &text));
+    for (size_t n = 0; n + 2 < text.size; n++) {
+      qn_graph *g = NULL;
+      qn_status st = qn_graph_parse((const char *)text.data, n, "cut", &g);
+      cr_expect_eq(st, QN_INVALID, "%s cut to %zu bytes", path, n);
+      cr_expect(sscanf(qn_error_message(), "cut:%d:%d: ", &line, &column) == 2, "%s", qn_error_message());
+      qn_graph_release(g);
+    }
+    free(text.data);
+  }
+}
+
+Test(text, messages_are_short_and_plain) {
+  qn_text t = {0};
+  qn_graph *g;
+  qn_text_puts(&t, "func.func @main() { %0 = stablehlo.");
+  for (int i = 0; i < 100000; i++)
+    qn_text_puts(&t, "a");
+  qn_text_puts(&t, " : tensor<f32> }");
+  QN_EXPECT_FAIL(qn_graph_parse(t.buf, t.len, "x.mlir", &g), QN_INVALID, "unknown operation 'stablehlo.aaa");
+  cr_expect_lt(strlen(qn_error_message()), 200);
+  qn_text_free(&t);
+  static const char bell[] = "func.func @main() { %0 = \"\033[31m\a\"() : () -> () }";
+  QN_EXPECT_FAIL(qn_graph_parse(bell, strlen(bell), "x.mlir", &g), QN_INVALID, "unknown operation '?[31m?'");
+}
+
+Test(text, many_functions_are_found_quickly) {
+  qn_text t = {0};
+  qn_graph *g;
+  uint64_t begin = qn_time_ns();
+  qn_text_puts(&t, "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }\n");
+  for (int i = 0; i < 50000; i++)
+    qn_text_add(&t, "func.func @f%d(%%x: tensor<f32>) -> tensor<f32> { return %%x : tensor<f32> }\n", i);
+  QN_ASSERT_OK(qn_graph_parse(t.buf, t.len, "x.mlir", &g));
+  qn_graph_release(g);
+  qn_text_puts(&t, "func.func @f49999() { return }\n");
+  QN_EXPECT_FAIL(qn_graph_parse(t.buf, t.len, "x.mlir", &g), QN_INVALID, "x.mlir:50002:11: @f49999 is defined twice");
+  cr_expect(qn_time_ns() - begin < UINT64_C(20000000000));
+  qn_text_free(&t);
 }
 
 /* ---- every program that JAX printed ---- */

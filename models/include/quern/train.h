@@ -23,6 +23,7 @@ typedef struct qn_train_options {
   uint64_t seed;
   const char *data, *out; /* folders; NULL: the program's default data, ./quern-out/<program> */
   bool resume, scale, batchnorm, profile, json, quiet;
+  bool check_nans; /* keep the state of the step before, and name the operation that made a NaN of it; slow */
   int steps_limit; /* stop after that many steps (0: none); for smoke tests */
   qn_cache *cache;
   volatile sig_atomic_t *stop; /* set by Ctrl-C: finish the step, save, say how to resume */
@@ -58,8 +59,8 @@ typedef struct qn_fit {
   int default_epochs, default_batch; /* where the options say 0; 0: 5 and 32 */
 } qn_fit;
 /* Trains on the opened device. Files in options->out: checkpoint.safetensors, history.json, report.html (and trace.json with profile).
- * QN_CANCELLED when `stop` was set: the checkpoint is written, and the message says how to resume. A loss that is no finite number is QN_INVALID
- * and names the step; the checkpoint before it is kept. */
+ * QN_CANCELLED when `stop` was set: the checkpoint is written, and the message says how to resume. A loss that is no finite number is QN_DIVERGED
+ * and names the step (with check_nans also the operation that made it); the checkpoint before it is kept. */
 qn_status qn_fit_run(qn_device *d, const qn_fit *fit, const qn_train_options *options);
 
 /* ---- checkpoints ---- */

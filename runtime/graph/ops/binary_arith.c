@@ -2,6 +2,7 @@
  * bits set, x rem 0 is x, MIN/-1 is MIN. On bools, add and maximum are "or", multiply and minimum are "and". */
 #include <math.h>
 
+#include "ref_complex.h"
 #include "ref_special.h"
 #include "rows.h"
 
@@ -31,13 +32,14 @@ static uint64_t add_ref_u(const uint64_t *x, int bits) { return bits == 1 ? x[0]
 const qn_op_def qn_op_add = {
     .name = "add",
     .doc = "Sum of two tensors; integers wrap, bools are joined by or.",
-    QN_ROW_ELEMENTWISE(2, QN_D_REAL | QN_D_BOOL),
+    QN_ROW_ELEMENTWISE(2, QN_D_ANY),
     .vjp = add_vjp,
     .jvp = add_jvp,
     .expand = add_expand,
     .ref = add_ref,
     .ref_i = add_ref_i,
     .ref_u = add_ref_u,
+    .ref_c = qn_refc_add,
     QN_ROW_SAMPLE2(-9, 9, 0),
 };
 
@@ -70,13 +72,14 @@ static uint64_t subtract_ref_u(const uint64_t *x, int bits) {
 const qn_op_def qn_op_subtract = {
     .name = "subtract",
     .doc = "Difference of two tensors; integers wrap.",
-    QN_ROW_ELEMENTWISE(2, QN_D_REAL),
+    QN_ROW_ELEMENTWISE(2, QN_D_REAL | QN_D_COMPLEX),
     .vjp = subtract_vjp,
     .jvp = subtract_jvp,
     .expand = subtract_expand,
     .ref = subtract_ref,
     .ref_i = subtract_ref_i,
     .ref_u = subtract_ref_u,
+    .ref_c = qn_refc_subtract,
     QN_ROW_SAMPLE2(-9, 9, 0),
 };
 
@@ -98,12 +101,13 @@ static uint64_t multiply_ref_u(const uint64_t *x, int bits) {
 const qn_op_def qn_op_multiply = {
     .name = "multiply",
     .doc = "Product of two tensors, element by element; integers wrap, bools are joined by and.",
-    QN_ROW_ELEMENTWISE(2, QN_D_REAL | QN_D_BOOL),
+    QN_ROW_ELEMENTWISE(2, QN_D_ANY),
     .partial = multiply_partial,
     .expand = multiply_expand,
     .ref = multiply_ref,
     .ref_i = multiply_ref_i,
     .ref_u = multiply_ref_u,
+    .ref_c = qn_refc_multiply,
     QN_ROW_SAMPLE2(-9, 9, 0),
 };
 
@@ -127,12 +131,13 @@ static uint64_t divide_ref_u(const uint64_t *x, int bits) {
 const qn_op_def qn_op_divide = {
     .name = "divide",
     .doc = "Quotient of two tensors; integers truncate, and x/0 has all bits set.",
-    QN_ROW_ELEMENTWISE(2, QN_D_REAL),
+    QN_ROW_ELEMENTWISE(2, QN_D_REAL | QN_D_COMPLEX),
     .partial = divide_partial,
     .expand = qn_expand_divide,
     .ref = divide_ref,
     .ref_i = divide_ref_i,
     .ref_u = divide_ref_u,
+    .ref_c = qn_refc_divide,
     QN_ROW_SAMPLE2(0.5, 9, 0),
 };
 

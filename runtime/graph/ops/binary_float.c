@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../oracle.h"
+#include "ref_complex.h"
 #include "ref_special.h"
 #include "rows.h"
 
@@ -42,12 +43,13 @@ static uint64_t power_ref_u(const uint64_t *x, int bits) {
 const qn_op_def qn_op_power = {
     .name = "power",
     .doc = "Each element of the first operand to the power of the second's.",
-    QN_ROW_ELEMENTWISE(2, QN_D_REAL),
+    QN_ROW_ELEMENTWISE(2, QN_D_REAL | QN_D_COMPLEX),
     .partial = power_partial,
     .expand = qn_expand_power,
     .ref = power_ref,
     .ref_i = power_ref_i,
     .ref_u = power_ref_u,
+    .ref_c = qn_refc_power,
     QN_ROW_SAMPLE2(0.5, 3, QN_TOL_4ULP),
 };
 
@@ -60,10 +62,11 @@ static double atan2_ref(const double *x) { return atan2(x[0], x[1]); }
 const qn_op_def qn_op_atan2 = {
     .name = "atan2",
     .doc = "Angle of the point (second operand, first operand), from -pi to pi.",
-    QN_ROW_ELEMENTWISE(2, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(2, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = atan2_partial,
     .expand = qn_expand_atan2,
     .ref = atan2_ref,
+    .ref_c = qn_refc_atan2,
     QN_ROW_SAMPLE2(0.5, 5, QN_TOL_4ULP),
 };
 

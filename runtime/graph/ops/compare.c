@@ -10,9 +10,13 @@ static qn_status compare_infer(qn_infer *c) {
   qn_dtype_class class = qn_dtype_classify(c->operands[0].dtype);
   if ((unsigned)a->direction > QN_CMP_GE || (unsigned)a->type > QN_CMP_UNSIGNED)
     return QN_ERR(QN_INVALID, "%s: direction %d and type %d are not known", c->name, (int)a->direction, (int)a->type);
-  bool floats = class == QN_CLASS_FLOAT, is_signed = class == QN_CLASS_SIGNED;
-  bool fits = a->type == QN_CMP_DEFAULT || (floats && (a->type == QN_CMP_FLOAT || a->type == QN_CMP_TOTALORDER)) ||
-              (is_signed && a->type == QN_CMP_SIGNED) || (!floats && !is_signed && a->type == QN_CMP_UNSIGNED);
+  if (class == QN_CLASS_COMPLEX && a->direction > QN_CMP_NE)
+    return QN_ERR(QN_INVALID, "%s: operand 0 is %s, which has no order; expected direction EQ or NE", c->name,
+                  qn_type_str(&c->operands[0]));
+  bool floats = class == QN_CLASS_FLOAT || class == QN_CLASS_COMPLEX, is_signed = class == QN_CLASS_SIGNED;
+  bool fits = a->type == QN_CMP_DEFAULT || (floats && a->type == QN_CMP_FLOAT) ||
+              (class == QN_CLASS_FLOAT && a->type == QN_CMP_TOTALORDER) || (is_signed && a->type == QN_CMP_SIGNED) ||
+              (!floats && !is_signed && a->type == QN_CMP_UNSIGNED);
   if (!fits) {
     static const char *const names[] = {"default", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};
     return QN_ERR(QN_INVALID, "%s: comparison type %s does not fit operand 0, which is %s", c->name, names[a->type],
@@ -64,8 +68,18 @@ static int64_t total_order_key(double x) {
              : bits;
 }
 
+/* Numbers whose parts are both equal are equal. */
+static bool compare_complex(const qn_attr_compare *c, const qn_ref_call *call, qn_dtype t, int64_t i) {
+  double a[2], b[2];
+  qn_oracle_load_f(qn_dtype_part(t), call->in[0], 2 * i, 2, a);
+  qn_oracle_load_f(qn_dtype_part(t), call->in[1], 2 * i, 2, b);
+  return (a[0] == b[0] && a[1] == b[1]) == (c->direction == QN_CMP_EQ);
+}
+
 static bool compare_one(const qn_attr_compare *c, const qn_ref_call *call, qn_dtype t, qn_dtype_class class,
                         int64_t i) {
+  if (class == QN_CLASS_COMPLEX)
+    return compare_complex(c, call, t, i);
   if (class == QN_CLASS_FLOAT) {
     double a, b;
     qn_oracle_load_f(t, call->in[0], i, 1, &a);
@@ -105,10 +119,12 @@ static const qn_sample compare_samples[] = {SAMPLE(lt), SAMPLE(le), SAMPLE(gt), 
 
 const qn_op_def qn_op_compare = {
     .name = "compare",
-    .doc = "Compares two tensors in one direction: eq, ne, lt, le, gt, ge. False with NaN, but for ne.",
+    .doc = "Compares two tensors in one direction: eq, ne, lt, le, gt, ge. False with NaN, but for ne; complex numbers "
+           "are "
+           "equal or not.",
     .arity = 2,
     .kind = QN_KIND_ELEMENTWISE,
-    .dtypes = QN_D_REAL | QN_D_BOOL,
+    .dtypes = QN_D_ANY,
     .attr_size = sizeof(qn_attr_compare),
     .infer = compare_infer,
     .no_grad = QN_NO_GRAD_BOOL,

@@ -3,12 +3,12 @@
  *   batch groups        become feature groups
  *   holes in the left   phases: the positions o = P t + r for each r below P see every Q-th tap of the kernel only, and elements that follow one
  *                       another, so each phase is a convolution without holes; their results are interleaved. Nothing is multiplied by zero
- *   order of axes       a transposed kernel, a transposed result
+ *   order of axes       a transposed kernel, a transposed result, a transposed input where lanes are to run along it
  *   padding, reversal   pad, reverse */
 #include "conv.h"
 #include "move_shape.h"
 
-enum { PHASES_MOST = 64 };
+enum { PHASES_MOST = 64, FEATURES_MOST = 64, OUTPUTS_FEW = 4, POSITIONS_MANY = 8 };
 
 static int64_t gcd(int64_t a, int64_t b) {
   while (b) {
@@ -44,52 +44,91 @@ static int64_t first_tap(const qn_attr_conv *a, int i, const phases *p, int64_t 
   return -1;
 }
 
-/* The convolution of one phase, all phases of one size; the null value: it sees holes only. */
-static qn_val phase(qn_rule *r, qn_val kernel, const qn_attr_conv *a, const phases *p, const int64_t *at,
-                    qn_dtype dtype) {
-  const qn_type *x = qn_val_type(r->in[0]), *y = qn_val_type(kernel);
-  int64_t start[QN_MAX_RANK] = {0}, limit[QN_MAX_RANK], step[QN_MAX_RANK];
-  qn_attr_conv c = *a;
-  for (int i = 0; i < y->rank; ++i) {
-    limit[i] = y->dims[i];
-    step[i] = 1;
-  }
-  for (int i = 0; i < a->stride.n; ++i) {
-    int64_t axis = a->kernel_spatial.d[i], l = a->lhs_dilation.d[i];
-    int64_t k = first_tap(a, i, &p[i], at[i], y->dims[axis]);
-    if (k < 0)
-      return QN_NULL_VAL;
-    start[axis] = k;
-    step[axis] = p[i].tap_step;
-    int64_t taps = (y->dims[axis] - k + step[axis] - 1) / step[axis];
-    c.stride.d[i] = p[i].stride;
-    c.rhs_dilation.d[i] = p[i].dilation;
-    c.lhs_dilation.d[i] = 1;
-    c.pad_low.d[i] = -floor_div(at[i] * a->stride.d[i] + k * a->rhs_dilation.d[i] - a->pad_low.d[i], l);
-    int64_t reach = (p[i].positions - 1) * p[i].stride + (taps - 1) * p[i].dilation + 1;
-    c.pad_high.d[i] = reach - c.pad_low.d[i] - x->dims[a->input_spatial.d[i]];
-  }
-  return qn_conv_typed(r->in[0], qn_slice(kernel, start, limit, step), &c, dtype);
+/* What phase r sees along spatial axis i: taps from the first one on, elements from `begin` (negative: padding) on. */
+typedef struct view {
+  int64_t first, taps, begin, elements;
+} view;
+
+static bool view_of(const qn_attr_conv *a, int i, const phases *p, int64_t r, int64_t taps, view *out) {
+  int64_t k = first_tap(a, i, p, r, taps);
+  if (k < 0)
+    return false;
+  out->first = k;
+  out->taps = (taps - k + p->tap_step - 1) / p->tap_step;
+  out->begin = floor_div(r * a->stride.d[i] + k * a->rhs_dilation.d[i] - a->pad_low.d[i], a->lhs_dilation.d[i]);
+  out->elements = (p->positions - 1) * p->stride + (out->taps - 1) * p->dilation + 1;
+  return true;
 }
 
 typedef struct interleaver {
-  qn_rule *r;
-  qn_val kernel;
   const qn_attr_conv *a;
   const qn_type *z;
+  qn_val x, kernel; /* x with all padding that any phase needs, begin[i] elements of it before x's own */
+  int64_t begin[QN_MAX_RANK];
   phases p[QN_MAX_RANK];
   int64_t at[QN_MAX_RANK]; /* the phase at hand */
 } interleaver;
+
+static void pad_for_all(interleaver *f) {
+  const qn_attr_conv *a = f->a;
+  const qn_type *x = qn_val_type(f->x), *w = qn_val_type(f->kernel);
+  int64_t low[QN_MAX_RANK] = {0}, high[QN_MAX_RANK] = {0};
+  bool pads = false;
+  for (int i = 0; i < a->stride.n; ++i) {
+    int64_t axis = a->input_spatial.d[i];
+    for (int64_t r = 0; r < f->p[i].period; ++r) {
+      view v;
+      if (!view_of(a, i, &f->p[i], r, w->dims[a->kernel_spatial.d[i]], &v))
+        continue;
+      int64_t over = v.begin + v.elements - x->dims[axis];
+      low[axis] = -v.begin > low[axis] ? -v.begin : low[axis];
+      high[axis] = over > high[axis] ? over : high[axis];
+    }
+    f->begin[i] = low[axis];
+    pads |= low[axis] > 0 || high[axis] > 0;
+  }
+  if (pads)
+    f->x = qn_pad(f->x, qn_like(f->x, 0), low, high, NULL);
+}
+
+/* The convolution of one phase, all phases of one size; the null value: it sees holes only. */
+static qn_val phase(const interleaver *f) {
+  const qn_attr_conv *a = f->a;
+  const qn_type *w = qn_val_type(f->kernel);
+  int64_t start[2][QN_MAX_RANK] = {{0}}, limit[2][QN_MAX_RANK], step[QN_MAX_RANK];
+  qn_attr_conv c = *a;
+  for (int i = 0; i < w->rank; ++i) {
+    limit[0][i] = qn_val_type(f->x)->dims[i];
+    limit[1][i] = w->dims[i];
+    step[i] = 1;
+  }
+  for (int i = 0; i < a->stride.n; ++i) {
+    int64_t in = a->input_spatial.d[i], axis = a->kernel_spatial.d[i];
+    view v;
+    if (!view_of(a, i, &f->p[i], f->at[i], w->dims[axis], &v))
+      return QN_NULL_VAL;
+    start[0][in] = f->begin[i] + v.begin;
+    limit[0][in] = start[0][in] + v.elements;
+    start[1][axis] = v.first;
+    step[axis] = f->p[i].tap_step;
+    c.stride.d[i] = f->p[i].stride;
+    c.rhs_dilation.d[i] = f->p[i].dilation;
+    c.lhs_dilation.d[i] = 1;
+    c.pad_low.d[i] = c.pad_high.d[i] = 0;
+  }
+  return qn_conv_typed(qn_slice(f->x, start[0], limit[0], NULL), qn_slice(f->kernel, start[1], limit[1], step), &c,
+                       f->z->dtype);
+}
 
 /* All phases along spatial axis i and those behind it, each at its positions. */
 static qn_val interleave(interleaver *f, int i) {
   qn_val part[PHASES_MOST];
   if (i == f->a->stride.n) {
-    qn_val y = phase(f->r, f->kernel, f->a, f->p, f->at, f->z->dtype);
+    qn_val y = phase(f);
     qn_type t = *f->z;
     for (int k = 0; k < i; ++k)
       t.dims[f->a->output_spatial.d[k]] = f->p[k].positions;
-    return qn_val_ok(y) || qn_graph_failed(f->r->g) ? y : qn_full(f->r->g, t, 0);
+    return qn_val_ok(y) || qn_graph_failed(f->kernel.graph) ? y : qn_full(f->kernel.graph, t, 0);
   }
   int64_t period = f->p[i].period, axis = f->a->output_spatial.d[i], dims[QN_MAX_RANK];
   for (int64_t r = 0; r < period; ++r) {
@@ -116,8 +155,64 @@ static qn_val with_holes(qn_rule *r, const qn_attr_conv *a) {
   return qn_pad(r->in[0], qn_like(r->in[0], 0), none, none, holes);
 }
 
+/* ---- phases as features ---- */
+
+/* Where the kernel's size is a multiple of L, stride and its own dilation 1, every phase has as many taps as any other, and with positions counted from
+ * a place where all start at the same element (o = L t + r - a, r from 1 to L, a + padding a multiple of L, k = L m + L - r), the phases are features
+ * of one convolution: kernel[m][r][in][out], result [t][r][out], of which positions are t L + r again. That is for few features, which fill no vector
+ * alone; more would only make the kernel's rows long. */
+static bool phases_fit_features(const qn_attr_conv *a, const qn_type *w) {
+  int64_t features = w->dims[a->kernel_output_feature];
+  for (int i = 0; i < a->stride.n; ++i) {
+    int64_t l = a->lhs_dilation.d[i];
+    features = features > FEATURES_MOST ? features : features * l;
+    if (l > 1 && (a->stride.d[i] != 1 || a->rhs_dilation.d[i] != 1 || w->dims[a->kernel_spatial.d[i]] % l != 0))
+      return false;
+  }
+  return features <= FEATURES_MOST && w->rank + 2 <= QN_MAX_RANK;
+}
+
+/* Axis i of the kernel from [m l] to [m], its l phases, in falling order, in front of the output features of every group. */
+static qn_val phases_to_outputs(qn_val kernel, const qn_attr_conv *a, int i) {
+  const qn_type *t = qn_val_type(kernel);
+  int64_t axis = a->kernel_spatial.d[i], l = a->lhs_dilation.d[i], dims[QN_MAX_RANK + 1], split = axis + 1;
+  for (int k = 0; k <= t->rank; ++k)
+    dims[k] = k < axis ? t->dims[k] : k == axis ? t->dims[k] / l : k == split ? l : t->dims[k - 1];
+  kernel = qn_reverse(qn_reshape(kernel, t->rank + 1, dims), 1, &split);
+  return qn_conv_lanes_into(qn_axis_to_front(kernel, split), a->kernel_output_feature, a->feature_group_count);
+}
+
+static qn_val phases_as_features(qn_rule *r, qn_val kernel, const qn_attr_conv *a, const qn_type *z) {
+  int64_t start[QN_MAX_RANK] = {0}, limit[QN_MAX_RANK];
+  int n = a->stride.n;
+  qn_attr_conv c = *a;
+  for (int k = 0; k < z->rank; ++k)
+    limit[k] = z->dims[k];
+  for (int i = n - 1; i >= 0; --i) {
+    int64_t l = a->lhs_dilation.d[i], low = a->pad_low.d[i];
+    if (l == 1)
+      continue;
+    int64_t taps = qn_val_type(kernel)->dims[a->kernel_spatial.d[i]] / l, out = z->dims[a->output_spatial.d[i]];
+    int64_t first = l - (low - floor_div(low, l) * l), positions = (out + first - 2) / l + 1;
+    c.lhs_dilation.d[i] = 1;
+    c.pad_low.d[i] = (first + low) / l - 1;
+    c.pad_high.d[i] = positions + taps - 1 - c.pad_low.d[i] - qn_val_type(r->in[0])->dims[a->input_spatial.d[i]];
+    start[a->output_spatial.d[i]] = first - 1;
+    limit[a->output_spatial.d[i]] = first - 1 + out;
+    kernel = phases_to_outputs(kernel, a, i);
+  }
+  qn_val y = qn_conv_typed(r->in[0], kernel, &c, z->dtype);
+  for (int i = 0; i < n && qn_val_ok(y); ++i)
+    if (a->lhs_dilation.d[i] > 1) {
+      int64_t axis = a->output_spatial.d[i], positions = qn_val_type(y)->dims[axis];
+      y = qn_conv_lanes_out(y, a->output_feature, a->feature_group_count, a->lhs_dilation.d[i]);
+      y = qn_conv_lanes_into(y, axis, positions);
+    }
+  return qn_slice(y, start, limit, NULL);
+}
+
 static qn_val split_in_phases(qn_rule *r, const qn_attr_conv *a, const qn_type *z) {
-  interleaver f = {.r = r, .kernel = r->in[1], .a = a, .z = z};
+  interleaver f = {.x = r->in[0], .kernel = r->in[1], .a = a, .z = z};
   int64_t axes[QN_MAX_RANK], total = 1, none[QN_MAX_RANK] = {0};
   qn_attr_conv plain = *a;
   int reversals = 0;
@@ -137,6 +232,9 @@ static qn_val split_in_phases(qn_rule *r, const qn_attr_conv *a, const qn_type *
   f.a = &plain;
   if (reversals)
     f.kernel = qn_reverse(r->in[1], reversals, axes);
+  if (phases_fit_features(&plain, qn_val_type(f.kernel)))
+    return phases_as_features(r, f.kernel, &plain, z);
+  pad_for_all(&f);
   qn_val y = interleave(&f, 0);
   return qn_val_ok(y) && !qn_type_equal(qn_val_type(y), z) ? qn_slice(y, none, z->dims, NULL) : y;
 }
@@ -178,6 +276,24 @@ static qn_val with_result_in_order(qn_rule *r, const qn_attr_conv *a, const qn_t
   return qn_transpose(qn_conv_typed(r->in[0], r->in[1], &c, z->dtype), permutation);
 }
 
+/* With few output features, lanes run along the last spatial axis: the input's features change places with it. */
+static bool input_goes_in_lanes(const qn_attr_conv *a, const qn_type *x, const qn_type *w, const qn_type *z) {
+  int last = a->stride.n - 1;
+  return last >= 0 && a->feature_group_count == 1 && w->dims[a->kernel_output_feature] <= OUTPUTS_FEW &&
+         x->dims[a->input_feature] > 1 && is_minor(x, a->input_feature) && a->stride.d[last] == 1 &&
+         z->dims[a->output_spatial.d[last]] >= POSITIONS_MANY;
+}
+
+static qn_val with_input_in_lanes(qn_rule *r, const qn_attr_conv *a, qn_dtype dtype) {
+  qn_attr_conv c = *a;
+  int64_t permutation[QN_MAX_RANK], f = a->input_feature, last = a->input_spatial.d[a->stride.n - 1];
+  for (int i = 0; i < qn_val_type(r->in[0])->rank; ++i)
+    permutation[i] = i == f ? last : i == last ? f : i;
+  c.input_feature = last;
+  c.input_spatial.d[a->stride.n - 1] = f;
+  return qn_conv_typed(qn_transpose(r->in[0], permutation), r->in[1], &c, dtype);
+}
+
 /* ---- padding, reversal ---- */
 
 static qn_val padded(qn_rule *r, const qn_attr_conv *a, qn_dtype dtype) {
@@ -216,6 +332,7 @@ static qn_val without_batch_groups(qn_rule *r, const qn_attr_conv *a, qn_dtype d
 bool qn_conv_lower(qn_rule *r, qn_val *out) {
   const qn_attr_conv *a = r->attr;
   const qn_type *z = qn_graph_type(r->from, r->node->first_result);
+  const qn_type *x = qn_val_type(r->in[0]), *w = qn_val_type(r->in[1]);
   bool holes = false;
   for (int i = 0; i < a->stride.n; ++i)
     holes |= a->lhs_dilation.d[i] > 1;
@@ -223,9 +340,11 @@ bool qn_conv_lower(qn_rule *r, qn_val *out) {
     out[0] = qn_full(r->g, *z, 0);
   else if (a->batch_group_count > 1)
     out[0] = without_batch_groups(r, a, z->dtype);
+  else if (input_goes_in_lanes(a, x, w, z) && !(holes && phases_fit_features(a, w)))
+    out[0] = with_input_in_lanes(r, a, z->dtype);
   else if (holes)
     out[0] = split_in_phases(r, a, z);
-  else if (!is_minor(qn_val_type(r->in[1]), a->kernel_output_feature))
+  else if (!is_minor(w, a->kernel_output_feature))
     out[0] = with_kernel_in_order(r, a, z->dtype);
   else if (!is_minor(z, a->output_feature))
     out[0] = with_result_in_order(r, a, z);

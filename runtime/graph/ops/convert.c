@@ -9,22 +9,21 @@
 /* ---- convert ---- */
 static qn_status convert_infer(qn_infer *c) {
   QN_TRY(qn_infer_same(c));
-  if ((qn_dtype_mask(c->hint.dtype) & (QN_D_REAL | QN_D_BOOL)) == 0)
-    return QN_ERR(QN_INVALID, "%s: to %s, expected an integer, float or bool", c->name,
-                  c->hint.dtype == QN_DTYPE_NONE ? "no dtype" : qn_dtype_name(c->hint.dtype));
+  if (qn_dtype_mask(c->hint.dtype) == 0)
+    return QN_ERR(QN_INVALID, "%s: to no dtype, expected one", c->name);
   c->out_types[0].dtype = c->hint.dtype;
   return QN_OK;
 }
 
 static void convert_vjp(qn_rule *r, qn_val *out) {
   qn_dtype t = qn_val_type(r->in[0])->dtype;
-  if (qn_val_ok(r->given[0]) && qn_dtype_is_float(t))
+  if (qn_val_ok(r->given[0]) && (qn_dtype_mask(t) & (QN_D_FLOAT | QN_D_COMPLEX)))
     out[0] = qn_convert(r->given[0], t);
 }
 
 static void convert_jvp(qn_rule *r, qn_val *out) {
   qn_dtype t = qn_val_type(r->out[0])->dtype;
-  if (qn_val_ok(r->given[0]) && qn_dtype_is_float(t))
+  if (qn_val_ok(r->given[0]) && (qn_dtype_mask(t) & (QN_D_FLOAT | QN_D_COMPLEX)))
     out[0] = qn_convert(r->given[0], t);
 }
 
@@ -51,37 +50,58 @@ static double exact_enough(uint64_t magnitude, qn_dtype to) {
   return (double)((magnitude & ~UINT64_C(0x7ff)) | ((magnitude & 0x7ff) != 0 ? UINT64_C(0x800) : 0));
 }
 
-static void convert_one(const qn_ref_call *c, qn_dtype from, qn_dtype to, int64_t i) {
+static void convert_one(const qn_ref_call *c, qn_dtype from, qn_dtype to, int64_t in, int64_t out) {
   double f = 0;
   uint64_t u = 0;
   bool from_float = qn_dtype_is_float(from);
   if (from_float) {
-    qn_oracle_load_f(from, c->in[0], i, 1, &f);
+    qn_oracle_load_f(from, c->in[0], in, 1, &f);
   } else if (qn_dtype_is_signed(from)) {
     int64_t n;
-    qn_oracle_load_i(from, c->in[0], i, 1, &n);
+    qn_oracle_load_i(from, c->in[0], in, 1, &n);
     u = (uint64_t)n;
     f = n < 0 ? -exact_enough(0 - u, to) : exact_enough(u, to);
   } else {
-    qn_oracle_load_u(from, c->in[0], i, 1, &u);
+    qn_oracle_load_u(from, c->in[0], in, 1, &u);
     f = exact_enough(u, to);
   }
   if (qn_dtype_is_float(to)) {
-    qn_oracle_store_f(to, c->out[0], i, 1, &f);
+    qn_oracle_store_f(to, c->out[0], out, 1, &f);
   } else if (to == QN_BOOL) {
-    ((uint8_t *)c->out[0])[i] = from_float ? f != 0 : u != 0;
+    ((uint8_t *)c->out[0])[out] = from_float ? f != 0 : u != 0;
   } else if (qn_dtype_is_signed(to)) {
     int64_t n = from_float ? saturate_i(f, qn_oracle_bits(to)) : (int64_t)u;
-    qn_oracle_store_i(to, c->out[0], i, 1, &n);
+    qn_oracle_store_i(to, c->out[0], out, 1, &n);
   } else {
     u = from_float ? saturate_u(f, qn_oracle_bits(to)) : u;
-    qn_oracle_store_u(to, c->out[0], i, 1, &u);
+    qn_oracle_store_u(to, c->out[0], out, 1, &u);
   }
 }
 
+/* A complex number loses its imaginary part on the way to a real dtype, and gets a zero one on the way from it. */
+static qn_status convert_complex(const qn_ref_call *c) {
+  qn_dtype from = c->in_types[0]->dtype, to = c->out_types[0]->dtype, part = qn_dtype_part(from);
+  int64_t n = qn_type_elements(c->out_types[0]);
+  if (!qn_dtype_is_complex(from)) {
+    part = qn_dtype_part(to);
+    for (int64_t i = 0; i < n; i++) {
+      double zero = 0;
+      convert_one(c, from, part, i, 2 * i);
+      qn_oracle_store_f(part, c->out[0], 2 * i + 1, 1, &zero);
+    }
+    return QN_OK;
+  }
+  bool both = qn_dtype_is_complex(to);
+  for (int64_t i = 0; i < (both ? 2 * n : n); i++)
+    convert_one(c, part, both ? qn_dtype_part(to) : to, both ? i : 2 * i, i);
+  return QN_OK;
+}
+
 static qn_status convert_eval(const qn_ref_call *c) {
+  if (qn_dtype_is_complex(c->in_types[0]->dtype) || qn_dtype_is_complex(c->out_types[0]->dtype))
+    return convert_complex(c);
   for (int64_t i = 0; i < qn_type_elements(c->out_types[0]); i++)
-    convert_one(c, c->in_types[0]->dtype, c->out_types[0]->dtype, i);
+    convert_one(c, c->in_types[0]->dtype, c->out_types[0]->dtype, i, i);
   return QN_OK;
 }
 
@@ -93,16 +113,17 @@ static const qn_sample convert_samples[] = {
     CONVERT_SAMPLE(QN_BOOL), CONVERT_SAMPLE(QN_I8),  CONVERT_SAMPLE(QN_I16),  CONVERT_SAMPLE(QN_I32),
     CONVERT_SAMPLE(QN_I64),  CONVERT_SAMPLE(QN_U8),  CONVERT_SAMPLE(QN_U16),  CONVERT_SAMPLE(QN_U32),
     CONVERT_SAMPLE(QN_U64),  CONVERT_SAMPLE(QN_F16), CONVERT_SAMPLE(QN_BF16), CONVERT_SAMPLE(QN_F32),
-    CONVERT_SAMPLE(QN_F64),
+    CONVERT_SAMPLE(QN_F64),  CONVERT_SAMPLE(QN_C64), CONVERT_SAMPLE(QN_C128),
 };
 
 /* No `expand`: the dtype to convert to is the result's, which lowerings know (qn_expand_convert). */
 const qn_op_def qn_op_convert = {
     .name = "convert",
-    .doc = "Elements as another dtype: floats round to nearest even, to integers they truncate and saturate, NaN to 0.",
+    .doc = "Elements as another dtype: floats round to nearest even, to integers they truncate and saturate, NaN to "
+           "0; complex numbers lose their imaginary parts, or get zero ones.",
     .arity = 1,
     .kind = QN_KIND_ELEMENTWISE,
-    .dtypes = QN_D_REAL | QN_D_BOOL,
+    .dtypes = QN_D_ANY,
     .infer = convert_infer,
     .batch = qn_batch_elementwise,
     .vjp = convert_vjp,

@@ -153,26 +153,28 @@ static void dot_batch(qn_batch *b, qn_val *out) {
 }
 
 /* ---- reference ---- */
-/* A side with its axes reordered, as one contiguous array of 8-byte elements. */
+/* A side with its axes reordered, as one contiguous array of the widest elements of its class. */
 static void *packed(const qn_type *t, const void *data, const qn_dims *first, const qn_dims *second,
                     const qn_dims *third) {
   int64_t count = qn_type_elements(t), own[QN_MAX_RANK], from[QN_MAX_RANK] = {0}, dims[QN_MAX_RANK] = {0},
           to[QN_MAX_RANK] = {0};
-  size_t bytes = (size_t)count * 8;
+  size_t size = qn_dtype_is_complex(t->dtype) ? 16 : 8, bytes = (size_t)count * size;
   char *wide = malloc(bytes), *out = malloc(bytes);
   if (wide == NULL || out == NULL) {
     free(wide);
     free(out);
     return NULL;
   }
-  if (qn_dtype_is_float(t->dtype))
+  if (qn_dtype_is_complex(t->dtype))
+    qn_oracle_load_f(qn_dtype_part(t->dtype), data, 0, 2 * count, (double *)wide);
+  else if (qn_dtype_is_float(t->dtype))
     qn_oracle_load_f(t->dtype, data, 0, count, (double *)wide);
   else if (qn_dtype_is_signed(t->dtype))
     qn_oracle_load_i(t->dtype, data, 0, count, (int64_t *)wide);
   else
     qn_oracle_load_u(t->dtype, data, 0, count, (uint64_t *)wide);
   qn_type as = *t;
-  as.dtype = QN_F64;
+  as.dtype = size == 16 ? QN_C128 : QN_F64;
   qn_strides_of(&as, own);
   const qn_dims *parts[] = {first, second, third};
   int n = 0;
@@ -181,9 +183,9 @@ static void *packed(const qn_type *t, const void *data, const qn_dims *first, co
       from[n] = own[parts[p]->d[i]];
       dims[n] = t->dims[parts[p]->d[i]];
     }
-  qn_type order = qn_type_make(QN_F64, n, dims);
+  qn_type order = qn_type_make(as.dtype, n, dims);
   qn_strides_of(&order, to);
-  qn_copy_strided(n, dims, 8, out, to, wide, from);
+  qn_copy_strided(n, dims, size, out, to, wide, from);
   free(wide);
   return out;
 }
@@ -215,6 +217,19 @@ static void multiply_f(int64_t m, int64_t n, int64_t k, const double *restrict a
   }
 }
 
+static void multiply_c(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c) {
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < k; ++p) {
+      double re = a[2 * (i * k + p)], im = a[2 * (i * k + p) + 1];
+      const double *column = b + 2 * p * n;
+      double *row = c + 2 * i * n;
+      for (int64_t j = 0; j < n; ++j) {
+        row[2 * j] += re * column[2 * j] - im * column[2 * j + 1];
+        row[2 * j + 1] += re * column[2 * j + 1] + im * column[2 * j];
+      }
+    }
+}
+
 static void multiply_u(int64_t m, int64_t n, int64_t k, const uint64_t *restrict a, const uint64_t *restrict b,
                        uint64_t *restrict c, bool is_bool) {
   for (int64_t i = 0; i < m; ++i)
@@ -229,8 +244,6 @@ static void multiply_u(int64_t m, int64_t n, int64_t k, const uint64_t *restrict
 
 static qn_status dot_eval(const qn_ref_call *call) {
   const qn_type *x = call->in_types[0], *y = call->in_types[1], *z = call->out_types[0];
-  if (qn_dtype_is_complex(x->dtype))
-    return QN_ERR(QN_UNSUPPORTED, "dot_general: no reference for %s", qn_dtype_name(x->dtype));
   int64_t count = qn_type_elements(z);
   if (count == 0)
     return QN_OK;
@@ -238,7 +251,8 @@ static qn_status dot_eval(const qn_ref_call *call) {
   dot_axes d = axes_of(a, x->rank, y->rank);
   int64_t batch = product_of(x, &a->lhs_batch), k = product_of(x, &a->lhs_contract);
   int64_t m = product_of(x, &d.lhs_free), n = product_of(y, &d.rhs_free);
-  void *c = calloc((size_t)count, 8), *l = NULL, *r = NULL;
+  bool complex = qn_dtype_is_complex(x->dtype);
+  void *c = calloc((size_t)count, complex ? 16 : 8), *l = NULL, *r = NULL;
   qn_status st = QN_OK;
   if (k > 0) {
     l = packed(x, call->in[0], &a->lhs_batch, &d.lhs_free, &a->lhs_contract);
@@ -249,13 +263,17 @@ static qn_status dot_eval(const qn_ref_call *call) {
     goto done;
   }
   for (int64_t i = 0; i < batch && k > 0; ++i) {
-    if (qn_dtype_is_float(x->dtype))
+    if (complex)
+      multiply_c(m, n, k, (double *)l + 2 * i * m * k, (double *)r + 2 * i * k * n, (double *)c + 2 * i * m * n);
+    else if (qn_dtype_is_float(x->dtype))
       multiply_f(m, n, k, (double *)l + i * m * k, (double *)r + i * k * n, (double *)c + i * m * n);
     else
       multiply_u(m, n, k, (uint64_t *)l + i * m * k, (uint64_t *)r + i * k * n, (uint64_t *)c + i * m * n,
                  x->dtype == QN_BOOL);
   }
-  if (qn_dtype_is_float(z->dtype))
+  if (complex)
+    qn_oracle_store_f(qn_dtype_part(z->dtype), call->out[0], 0, 2 * count, c);
+  else if (qn_dtype_is_float(z->dtype))
     qn_oracle_store_f(z->dtype, call->out[0], 0, count, c);
   else if (qn_dtype_is_signed(z->dtype))
     qn_oracle_store_i(z->dtype, call->out[0], 0, count, c);

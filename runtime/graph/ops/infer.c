@@ -29,6 +29,12 @@ const char *qn_infer_mask_name(unsigned mask) {
     return "an integer or float";
   case QN_D_SIGNED | QN_D_FLOAT:
     return "a signed integer or float";
+  case QN_D_FLOAT | QN_D_COMPLEX:
+    return "a float or complex number";
+  case QN_D_REAL | QN_D_COMPLEX:
+    return "a number";
+  case QN_D_SIGNED | QN_D_FLOAT | QN_D_COMPLEX:
+    return "a signed integer, float or complex number";
   case QN_D_REAL | QN_D_BOOL:
     return "an integer, float or bool";
   case QN_D_ANY:

@@ -7,7 +7,7 @@
 #include "linalg_matrix.h"
 #include "move_shape.h"
 
-enum { WHOLE = 64 }; /* rows up to which a matrix is worked on as a whole */
+enum { WHOLE = 48 }; /* rows up to which a matrix is worked on as a whole */
 
 /* The first of two halves: a multiple of 32. */
 static int64_t half_of(int64_t n) { return (n / 2 + 31) / 32 * 32; }

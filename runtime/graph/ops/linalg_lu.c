@@ -8,7 +8,7 @@
 #include "linalg_matrix.h"
 #include "move_shape.h"
 
-enum { WHOLE = 64 }; /* columns up to which a matrix is worked on as a whole */
+enum { WHOLE = 48 }; /* columns up to which a matrix is worked on as a whole */
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -194,7 +194,8 @@ static qn_status permutation_infer(qn_infer *c) {
   for (int i = 0; fits && i < p->rank - 1; i++)
     fits = y->dims[i] == p->dims[i];
   if (!fits)
-    return QN_ERR(QN_INVALID, "%s: the result is %s, expected the dtype and batch axes of operand 0, %s, and no fewer rows",
+    return QN_ERR(QN_INVALID,
+                  "%s: the result is %s, expected the dtype and batch axes of operand 0, %s, and no fewer rows",
                   c->name, qn_type_str(y), qn_type_str(p));
   c->out_types[0] = *y;
   return QN_OK;

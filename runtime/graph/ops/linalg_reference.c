@@ -142,12 +142,14 @@ static void diagonal(double *v, double *d, double *e, int64_t n) {
   }
 }
 
-/* The entry of largest magnitude in a column (or row, by strides) gets a positive sign, the first of equals. */
+/* What makes the entry of largest magnitude in a column (or row, by strides) positive. */
 static double sign_of(const double *x, int64_t n, int64_t stride) {
-  double most = 0;
-  for (int64_t i = 0; i < n; i++)
-    most = fabs(x[i * stride]) > fabs(most) ? x[i * stride] : most;
-  return most < 0 ? -1 : 1;
+  double high = x[0], low = x[0];
+  for (int64_t i = 1; i < n; i++) {
+    high = fmax(high, x[i * stride]);
+    low = fmin(low, x[i * stride]);
+  }
+  return high < -low ? -1 : 1;
 }
 
 static void exchange(double *a, double *b) {

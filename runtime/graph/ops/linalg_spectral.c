@@ -28,11 +28,9 @@ static qn_status eigh_infer(qn_infer *c) {
   QN_TRY(qn_infer_dtype(c, 0, QN_D_FLOAT));
   QN_TRY(qn_check_matrix(c, 0, true));
   qn_type a = c->operands[0];
-  c->result_count = c->op == QN_OP_JACOBI ? 3 : 2;
+  c->result_count = 2;
   c->out_types[0] = a;
   c->out_types[1] = qn_vector_type(&a, qn_matrix_rows(&a), a.dtype);
-  if (c->op == QN_OP_JACOBI)
-    c->out_types[2] = a;
   return QN_OK;
 }
 
@@ -50,12 +48,69 @@ static void eigh_vjp(qn_rule *r, qn_val *out) {
   out[0] = qn_matrix_mul(qn_matrix_mul(v, x), qn_matrix_t(v));
 }
 
+/* Place i of the result gets what is at the place that i - 1 others come before: less, or equal and further to the front. */
+static qn_val order_of(qn_val w, bool descending) {
+  qn_type t = *qn_val_type(w);
+  int64_t n = t.dims[t.rank - 1], axis = t.rank;
+  qn_val mine = qn_matrix_spread(w, 1, n), other = qn_matrix_spread(w, 2, n);
+  qn_type square = *qn_val_type(mine);
+  square.dtype = QN_I32;
+  qn_val i = qn_iota(w.graph, square, square.rank - 2), j = qn_iota(w.graph, square, square.rank - 1);
+  qn_val less = descending ? qn_gt(other, mine) : qn_lt(other, mine);
+  qn_val before = qn_or(less, qn_and(qn_eq(other, mine), qn_lt(j, i)));
+  return qn_matrix_inverse_order(qn_sum(qn_convert(before, QN_I32), 1, &axis, false));
+}
+
+/* 1 or -1 for each row: what makes the entry of largest magnitude positive. */
+static qn_val signs_of(qn_val rows) {
+  int64_t axis = qn_val_type(rows)->rank - 1;
+  qn_val high = qn_reduce_max(rows, 1, &axis, false), low = qn_neg(qn_reduce_min(rows, 1, &axis, false));
+  return qn_select(qn_lt(high, low), qn_like(high, -1), qn_like(high, 1));
+}
+
+static qn_val vector_ordered(qn_val v, qn_val order) {
+  qn_type t = *qn_val_type(v), column = t;
+  column.dims[column.rank++] = 1;
+  return qn_reshape(qn_matrix_take_rows(qn_reshape(v, column.rank, column.dims), order), t.rank, t.dims);
+}
+
+enum { SWEEPS = 16 }; /* convergence is quadratic: ten are many */
+
+static void sweeps(qn_op op, qn_val *a, qn_val *v, qn_place at) {
+  for (int i = 0; i < SWEEPS && qn_val_ok(*a); i++) {
+    const qn_val in[] = {*a, *v};
+    *a = qn_graph_add(in[0].graph, op, in, 2, NULL, NULL, 0, at);
+    *v = qn_val_ok(*a) ? qn_val_result(*a, 1) : QN_NULL_VAL;
+  }
+}
+
+/* 0 for each matrix, NaN where something is not finite, spread over `like`. */
+static qn_val not_finite(qn_val x, qn_val like) {
+  qn_type t = *qn_val_type(x), to = *qn_val_type(like);
+  const int64_t axes[] = {t.rank - 2, t.rank - 1};
+  qn_dims batch = qn_dims_iota(t.rank - 2);
+  return qn_broadcast_in_dim(qn_sum(qn_sub(x, x), 2, axes, false), to.rank, to.dims, batch.d);
+}
+
 static bool eigh_lower(qn_rule *r, qn_val *out) {
   if (qn_matrix_widen(r, out))
     return true;
-  qn_val x = one_node(QN_OP_JACOBI, r->in[0], r->node->place);
-  out[0] = x;
-  out[1] = qn_val_ok(x) ? qn_val_result(x, 1) : x;
+  qn_val a = qn_matrix_tri(r->in[0], true, 0), v = qn_matrix_eye(r->g, *qn_val_type(r->in[0])), d = a;
+  if (qn_type_elements(qn_val_type(a)) == 0) {
+    out[0] = r->in[0];
+    out[1] = qn_matrix_diagonal(r->in[0]);
+    return true;
+  }
+  d = qn_add(a, qn_matrix_t(qn_matrix_tri(a, true, 1)));
+  sweeps(QN_OP_JACOBI, &d, &v, r->node->place);
+  qn_val w = qn_matrix_diagonal(d);
+  if (!qn_val_ok(w))
+    return true;
+  qn_val order = order_of(w, false), rows = qn_matrix_take_rows(qn_matrix_t(v), order);
+  rows = qn_add(qn_matrix_by_rows(rows, signs_of(rows)), not_finite(a, rows));
+  w = vector_ordered(w, order);
+  out[0] = qn_matrix_t(rows);
+  out[1] = qn_add(w, not_finite(a, w));
   return true;
 }
 
@@ -68,8 +123,6 @@ static qn_status eigh_eval(const qn_ref_call *c) {
   free(room);
   qn_matrix_store(c, 0, a);
   qn_matrix_store(c, 1, w);
-  if (c->out_count == 3)
-    memset(c->out[2], 0, (size_t)qn_type_bytes(c->out_types[2]));
   return ok ? QN_OK : QN_ERR(QN_OUT_OF_MEMORY, "quern.eigh: out of memory");
 }
 
@@ -89,21 +142,6 @@ const qn_op_def qn_op_eigh = {
     .jvp = eigh_jvp,
     .batch = qn_matrix_batch,
     .lower = eigh_lower,
-    .eval = eigh_eval,
-    .samples = eigh_samples,
-    .sample_count = 2,
-};
-
-const qn_op_def qn_op_jacobi = {
-    .name = "quern.jacobi",
-    .doc = "What quern.eigh becomes in front of scheduling: its results, and room for the matrix that is turned.",
-    .arity = 1,
-    .kind = QN_KIND_MATRIX,
-    .dtypes = QN_D_FLOAT,
-    .infer = eigh_infer,
-    .no_grad = "made in front of scheduling: quern.eigh has the derivative",
-    .batch = qn_matrix_batch,
-    .lower = qn_matrix_widen,
     .eval = eigh_eval,
     .samples = eigh_samples,
     .sample_count = 2,
@@ -179,17 +217,33 @@ static void svd_vjp(qn_rule *r, qn_val *out) {
   out[0] = qn_matrix_plus(qn_matrix_mul(qn_matrix_mul(u, x), vt), a);
 }
 
-/* Kernels take no fewer rows than columns. */
+/* Columns of u are made orthogonal; there are no more of them than rows. */
 static bool svd_lower(qn_rule *r, qn_val *out) {
   if (qn_matrix_widen(r, out))
     return true;
-  const qn_type *t = qn_val_type(r->in[0]);
-  if (qn_matrix_rows(t) >= qn_matrix_columns(t))
-    return false;
-  qn_svd s = qn_svd(qn_matrix_t(r->in[0]));
-  out[0] = qn_matrix_t(s.vt);
-  out[1] = s.s;
-  out[2] = qn_matrix_t(s.u);
+  qn_val a = r->in[0];
+  qn_type t = *qn_val_type(a);
+  int64_t n = qn_matrix_columns(&t);
+  if (qn_matrix_rows(&t) < n) {
+    qn_svd s = qn_svd(qn_matrix_t(a));
+    out[0] = qn_matrix_t(s.vt);
+    out[1] = s.s;
+    out[2] = qn_matrix_t(s.u);
+    return true;
+  }
+  qn_val u = a, vt = qn_matrix_eye(r->g, qn_matrix_type(&t, n, n));
+  sweeps(QN_OP_JACOBI_COLUMNS, &u, &vt, r->node->place);
+  if (!qn_val_ok(u))
+    return true;
+  int64_t axis = t.rank - 1;
+  qn_val ut = qn_matrix_t(u), s = qn_sqrt(qn_sum(qn_mul(ut, ut), 1, &axis, false)), order = order_of(s, true);
+  s = vector_ordered(s, order);
+  vt = qn_matrix_take_rows(vt, order);
+  qn_val sign = signs_of(vt), zero = qn_eq(s, qn_like(s, 0));
+  qn_val scale = qn_select(zero, qn_like(s, 0), qn_div(sign, qn_select(zero, qn_like(s, 1), s)));
+  out[0] = qn_matrix_t(qn_matrix_by_rows(qn_matrix_take_rows(ut, order), scale));
+  out[1] = s;
+  out[2] = qn_matrix_by_rows(vt, sign);
   return true;
 }
 

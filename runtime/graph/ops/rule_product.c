@@ -18,13 +18,14 @@ static bool constant_passes(qn_val v, element_test test) {
   bool splat = false;
   const void *data = qn_graph_constant(v.graph, v.id, &splat);
   const qn_type *t = qn_val_type(v);
-  if (data == NULL || !qn_dtype_is_float(t->dtype))
+  bool complex = qn_dtype_is_complex(t->dtype);
+  if (data == NULL || (!qn_dtype_is_float(t->dtype) && !complex))
     return false;
   int64_t count = splat ? 1 : qn_type_elements(t);
   for (int64_t i = 0; i < count; ++i) {
-    double x = 0;
-    qn_oracle_load_f(t->dtype, data, i, 1, &x);
-    if (!test(x))
+    double x[2] = {0, 0};
+    qn_oracle_load_f(complex ? qn_dtype_part(t->dtype) : t->dtype, data, complex ? 2 * i : i, complex ? 2 : 1, x);
+    if (!test(x[0]) || is_not_zero(x[1]) || !is_finite_number(x[1])) /* of complex numbers, real ones are recognised */
       return false;
   }
   return true;

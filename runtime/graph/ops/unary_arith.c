@@ -1,14 +1,38 @@
 /* Unary arithmetic: sign, absolute value, rounding, roots, bits. Integer references wrap as two's complement does. */
 #include <math.h>
 
+#include "ref_complex.h"
 #include "ref_special.h"
 #include "rows.h"
 
 /* ---- abs, negate, sign, square ---- */
-/* 1 at both zeros, as JAX has it. */
-static qn_val abs_partial(qn_rule *r, int i) {
-  qn_val x = r->in[i];
-  return qn_select(qn_ge(x, qn_like(x, 0)), qn_like(x, 1), qn_like(x, -1));
+/* Of a complex number its distance from zero, a real number. */
+static qn_status abs_infer(qn_infer *c) {
+  QN_TRY(qn_infer_same(c));
+  if (qn_dtype_is_complex(c->operands[0].dtype))
+    c->out_types[0].dtype = qn_dtype_part(c->operands[0].dtype);
+  return QN_OK;
+}
+/* 1 at both zeros, as JAX has it. Of a complex number the direction, conjugated, and 0 at zero. */
+static qn_val abs_slope(qn_rule *r) {
+  qn_val x = r->in[0];
+  qn_dtype t = qn_val_type(x)->dtype;
+  if (!qn_dtype_is_complex(t))
+    return qn_select(qn_ge(x, qn_like(x, 0)), qn_like(x, 1), qn_like(x, -1));
+  qn_val y = r->out[0], zero = qn_like(y, 0);
+  y = qn_select(qn_eq(y, zero), qn_like(y, 1), y);
+  return qn_div(qn_conj(x), qn_convert(y, t));
+}
+static void abs_jvp(qn_rule *r, qn_val *out) {
+  qn_val y = qn_rule_product(r->given[0], abs_slope(r));
+  out[0] = qn_val_ok(y) && qn_dtype_is_complex(qn_val_type(y)->dtype) ? qn_real(y) : y;
+}
+static void abs_vjp(qn_rule *r, qn_val *out) {
+  qn_dtype t = qn_val_type(r->in[0])->dtype;
+  qn_val given = r->given[0];
+  if (qn_val_ok(given) && qn_dtype_is_complex(t))
+    given = qn_convert(given, t);
+  out[0] = qn_rule_product(given, abs_slope(r));
 }
 static double abs_ref(const double *x) { return fabs(x[0]); }
 static int64_t abs_ref_i(const int64_t *x, int bits) {
@@ -17,12 +41,18 @@ static int64_t abs_ref_i(const int64_t *x, int bits) {
 }
 const qn_op_def qn_op_abs = {
     .name = "abs",
-    .doc = "Absolute value of each element; the least integer stays itself.",
-    QN_ROW_ELEMENTWISE(1, QN_D_SIGNED | QN_D_FLOAT),
-    .partial = abs_partial,
+    .doc = "Absolute value of each element, of a complex one a real number; the least integer stays itself.",
+    .arity = 1,
+    .kind = QN_KIND_ELEMENTWISE,
+    .dtypes = QN_D_SIGNED | QN_D_FLOAT | QN_D_COMPLEX,
+    .infer = abs_infer,
+    .batch = qn_batch_elementwise,
+    .vjp = abs_vjp,
+    .jvp = abs_jvp,
     .expand = qn_expand_abs,
     .ref = abs_ref,
     .ref_i = abs_ref_i,
+    .ref_c = qn_refc_abs,
     QN_ROW_SAMPLE1(-9, 9, 0),
 };
 
@@ -46,13 +76,14 @@ static uint64_t negate_ref_u(const uint64_t *x, int bits) {
 const qn_op_def qn_op_negate = {
     .name = "negate",
     .doc = "Negation of each element; integers wrap.",
-    QN_ROW_ELEMENTWISE(1, QN_D_REAL),
+    QN_ROW_ELEMENTWISE(1, QN_D_REAL | QN_D_COMPLEX),
     .vjp = negate_linear,
     .jvp = negate_linear,
     .expand = negate_expand,
     .ref = negate_ref,
     .ref_i = negate_ref_i,
     .ref_u = negate_ref_u,
+    .ref_c = qn_refc_negate,
     QN_ROW_SAMPLE1(-9, 9, 0),
 };
 
@@ -67,13 +98,14 @@ static uint64_t sign_ref_u(const uint64_t *x, int bits) {
 }
 const qn_op_def qn_op_sign = {
     .name = "sign",
-    .doc = "-1, 0 or 1 by the sign of each element; zeros and NaN stay themselves.",
-    QN_ROW_ELEMENTWISE(1, QN_D_REAL),
+    .doc = "-1, 0 or 1 by the sign of each element, of a complex one its direction; zeros and NaN stay themselves.",
+    QN_ROW_ELEMENTWISE(1, QN_D_REAL | QN_D_COMPLEX),
     .no_grad = QN_NO_GRAD_STEPS,
     .expand = qn_expand_sign,
     .ref = sign_ref,
     .ref_i = sign_ref_i,
     .ref_u = sign_ref_u,
+    .ref_c = qn_refc_sign,
     QN_ROW_SAMPLE1(-9, 9, 0),
 };
 
@@ -94,12 +126,13 @@ static uint64_t square_ref_u(const uint64_t *x, int bits) {
 const qn_op_def qn_op_square = {
     .name = "chlo.square",
     .doc = "Each element times itself.",
-    QN_ROW_ELEMENTWISE(1, QN_D_REAL),
+    QN_ROW_ELEMENTWISE(1, QN_D_REAL | QN_D_COMPLEX),
     .partial = square_partial,
     .expand = square_expand,
     .ref = square_ref,
     .ref_i = square_ref_i,
     .ref_u = square_ref_u,
+    .ref_c = qn_refc_square,
     QN_ROW_SAMPLE1(-9, 9, 0),
 };
 
@@ -173,10 +206,11 @@ static double sqrt_ref(const double *x) { return sqrt(x[0]); }
 const qn_op_def qn_op_sqrt = {
     .name = "sqrt",
     .doc = "Square root of each element, correctly rounded; NaN for negative ones.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = sqrt_partial,
     .expand = sqrt_expand,
     .ref = sqrt_ref,
+    .ref_c = qn_refc_sqrt,
     QN_ROW_SAMPLE1(0.1, 9, 0),
 };
 
@@ -185,10 +219,11 @@ static double rsqrt_ref(const double *x) { return 1 / sqrt(x[0]); }
 const qn_op_def qn_op_rsqrt = {
     .name = "rsqrt",
     .doc = "One over the square root of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = rsqrt_partial,
     .expand = qn_expand_rsqrt,
     .ref = rsqrt_ref,
+    .ref_c = qn_refc_rsqrt,
     QN_ROW_SAMPLE1(0.1, 9, QN_TOL_2ULP),
 };
 
@@ -200,10 +235,11 @@ static double cbrt_ref(const double *x) { return cbrt(x[0]); }
 const qn_op_def qn_op_cbrt = {
     .name = "cbrt",
     .doc = "Cube root of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = cbrt_partial,
     .expand = qn_expand_cbrt,
     .ref = cbrt_ref,
+    .ref_c = qn_refc_cbrt,
     QN_ROW_SAMPLE1(0.1, 9, QN_TOL_2ULP),
 };
 

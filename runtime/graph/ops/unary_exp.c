@@ -1,6 +1,7 @@
 /* Exponentials, logarithms and hyperbolic functions. Partials use the result where that is cheaper, as the golden records do. */
 #include <math.h>
 
+#include "ref_complex.h"
 #include "ref_special.h"
 #include "rows.h"
 
@@ -14,10 +15,11 @@ static double exp_ref(const double *x) { return exp(x[0]); }
 const qn_op_def qn_op_exponential = {
     .name = "exponential",
     .doc = "e to the power of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = exp_partial,
     .expand = qn_expand_exp,
     .ref = exp_ref,
+    .ref_c = qn_refc_exp,
     QN_ROW_SAMPLE1(-5, 5, QN_TOL_2ULP),
 };
 
@@ -29,10 +31,11 @@ static double expm1_ref(const double *x) { return expm1(x[0]); }
 const qn_op_def qn_op_exponential_minus_one = {
     .name = "exponential_minus_one",
     .doc = "e to the power of each element, minus one, exact near zero.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = expm1_partial,
     .expand = qn_expand_expm1,
     .ref = expm1_ref,
+    .ref_c = qn_refc_expm1,
     QN_ROW_SAMPLE1(-3, 3, QN_TOL_2ULP),
 };
 
@@ -41,10 +44,11 @@ static double log_ref(const double *x) { return log(x[0]); }
 const qn_op_def qn_op_log = {
     .name = "log",
     .doc = "Natural logarithm of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = log_partial,
     .expand = qn_expand_log,
     .ref = log_ref,
+    .ref_c = qn_refc_log,
     QN_ROW_SAMPLE1(0.1, 9, QN_TOL_2ULP),
 };
 
@@ -53,10 +57,11 @@ static double log1p_ref(const double *x) { return log1p(x[0]); }
 const qn_op_def qn_op_log_plus_one = {
     .name = "log_plus_one",
     .doc = "Natural logarithm of one plus each element, exact near zero.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = log1p_partial,
     .expand = qn_expand_log1p,
     .ref = log1p_ref,
+    .ref_c = qn_refc_log1p,
     QN_ROW_SAMPLE1(-0.9, 5, QN_TOL_2ULP),
 };
 
@@ -68,10 +73,11 @@ static double logistic_ref(const double *x) { return qn_ref_logistic(x[0]); }
 const qn_op_def qn_op_logistic = {
     .name = "logistic",
     .doc = "1 / (1 + e^-x) of each element x.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = logistic_partial,
     .expand = qn_expand_logistic,
     .ref = logistic_ref,
+    .ref_c = qn_refc_logistic,
     QN_ROW_SAMPLE1(-6, 6, QN_TOL_2ULP),
 };
 
@@ -83,10 +89,11 @@ static double tanh_ref(const double *x) { return tanh(x[0]); }
 const qn_op_def qn_op_tanh = {
     .name = "tanh",
     .doc = "Hyperbolic tangent of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = tanh_partial,
     .expand = qn_expand_tanh,
     .ref = tanh_ref,
+    .ref_c = qn_refc_tanh,
     QN_ROW_SAMPLE1(-3, 3, QN_TOL_2ULP),
 };
 
@@ -95,10 +102,11 @@ static double sinh_ref(const double *x) { return sinh(x[0]); }
 const qn_op_def qn_op_sinh = {
     .name = "chlo.sinh",
     .doc = "Hyperbolic sine of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = sinh_partial,
     .expand = qn_expand_sinh,
     .ref = sinh_ref,
+    .ref_c = qn_refc_sinh,
     QN_ROW_SAMPLE1(-3, 3, QN_TOL_4ULP),
 };
 
@@ -107,10 +115,11 @@ static double cosh_ref(const double *x) { return cosh(x[0]); }
 const qn_op_def qn_op_cosh = {
     .name = "chlo.cosh",
     .doc = "Hyperbolic cosine of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = cosh_partial,
     .expand = qn_expand_cosh,
     .ref = cosh_ref,
+    .ref_c = qn_refc_cosh,
     QN_ROW_SAMPLE1(-3, 3, QN_TOL_4ULP),
 };
 
@@ -119,25 +128,29 @@ static double asinh_ref(const double *x) { return asinh(x[0]); }
 const qn_op_def qn_op_asinh = {
     .name = "chlo.asinh",
     .doc = "Inverse hyperbolic sine of each element.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = asinh_partial,
     .expand = qn_expand_asinh,
     .ref = asinh_ref,
+    .ref_c = qn_refc_asinh,
     QN_ROW_SAMPLE1(-5, 5, QN_TOL_4ULP),
 };
 
 static qn_val acosh_partial(qn_rule *r, int i) {
   qn_val x = r->in[i];
+  if (qn_dtype_is_complex(qn_val_type(x)->dtype)) /* the root of the product is another one in the left half plane */
+    return qn_mul(qn_rsqrt(qn_sub(x, one(x))), qn_rsqrt(qn_add(x, one(x))));
   return qn_rsqrt(qn_mul(qn_sub(x, one(x)), qn_add(x, one(x))));
 }
 static double acosh_ref(const double *x) { return acosh(x[0]); }
 const qn_op_def qn_op_acosh = {
     .name = "chlo.acosh",
-    .doc = "Inverse hyperbolic cosine of each element; NaN below one.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    .doc = "Inverse hyperbolic cosine of each element; NaN for real ones below one.",
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = acosh_partial,
     .expand = qn_expand_acosh,
     .ref = acosh_ref,
+    .ref_c = qn_refc_acosh,
     QN_ROW_SAMPLE1(1.5, 9, QN_TOL_4ULP),
 };
 
@@ -148,10 +161,11 @@ static qn_val atanh_partial(qn_rule *r, int i) {
 static double atanh_ref(const double *x) { return atanh(x[0]); }
 const qn_op_def qn_op_atanh = {
     .name = "chlo.atanh",
-    .doc = "Inverse hyperbolic tangent of each element; NaN beyond -1 and 1.",
-    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT),
+    .doc = "Inverse hyperbolic tangent of each element; NaN for real ones beyond -1 and 1.",
+    QN_ROW_ELEMENTWISE(1, QN_D_FLOAT | QN_D_COMPLEX),
     .partial = atanh_partial,
     .expand = qn_expand_atanh,
     .ref = atanh_ref,
+    .ref_c = qn_refc_atanh,
     QN_ROW_SAMPLE1(-0.9, 0.9, QN_TOL_4ULP),
 };

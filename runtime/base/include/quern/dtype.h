@@ -49,6 +49,9 @@ static inline bool qn_dtype_is_complex(qn_dtype t) { return t == QN_C64 || t == 
 static inline bool qn_dtype_is_signed(qn_dtype t) { return t >= QN_I8 && t <= QN_I64; }
 static inline bool qn_dtype_is_unsigned(qn_dtype t) { return t >= QN_U8 && t <= QN_U64; }
 static inline bool qn_dtype_is_int(qn_dtype t) { return t >= QN_I8 && t <= QN_U64; }
+/* What the parts of a complex dtype are, and the complex dtype with such parts; QN_DTYPE_NONE where there is none. */
+qn_dtype qn_dtype_part(qn_dtype t);
+qn_dtype qn_dtype_complex(qn_dtype part);
 qn_dtype qn_dtype_wide(qn_dtype t);     /* what arithmetic is done in: f32 for f16 and bf16, else t */
 qn_dtype qn_dtype_unsigned(qn_dtype t); /* the unsigned integer of t's size; QN_DTYPE_NONE for complex128 and none */
 

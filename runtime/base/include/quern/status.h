@@ -25,6 +25,7 @@ typedef enum qn_status {
   QN_DEVICE_LOST,   /* the device stopped; donated state may be gone */
   QN_TIMEOUT,       /* a bounded wait ended */
   QN_CANCELLED,     /* asked to stop */
+  QN_DIVERGED,      /* a computation went to NaN or infinity where that is a failure: a loss */
   QN_INTERNAL       /* a defect of Quern */
 } qn_status;
 

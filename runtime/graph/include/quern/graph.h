@@ -141,8 +141,7 @@ typedef struct qn_attr_sort {
   bool is_stable;
 } qn_attr_sort;
 typedef struct qn_attr_runs {
-  int64_t dimension, sorted,
-      length; /* stretches of `length` elements are sorted, in which those of `sorted` are already */
+  int64_t dimension, sorted, length; /* stretches of `length`, in which those of `sorted` elements are in order */
 } qn_attr_runs;
 typedef struct qn_attr_top_k {
   int64_t k;
@@ -276,6 +275,9 @@ uint64_t qn_graph_hash(const qn_graph *g);
 qn_status qn_graph_verify(const qn_graph *g); /* types by the rows' rules, order, regions; sealing does it */
 /* StableHLO text: one module with @main. */
 void qn_graph_print(const qn_graph *g, qn_text *out);
+/* The same values without marks, custom derivatives and quern.* operations, so that others can read the text. QN_UNSUPPORTED names one that
+ * cannot be said in StableHLO. */
+qn_status qn_graph_plain(const qn_graph *g, qn_graph **out_graph);
 /* Reads such text, or what JAX prints: several functions, calls (inlined), regions, pretty and generic forms. `name` is the file's name
  * for messages ("file:line:column: expected ..."). The result is sealed. */
 qn_status qn_graph_parse(const char *text, size_t size, const char *name, qn_graph **out_graph);

@@ -89,6 +89,10 @@ typedef struct qn_ref_call {
 typedef double (*qn_ref_f)(const double *x);
 typedef int64_t (*qn_ref_i)(const int64_t *x, int bits); /* result is cut to `bits` by the caller */
 typedef uint64_t (*qn_ref_u)(const uint64_t *x, int bits);
+typedef struct qn_complex {
+  double re, im;
+} qn_complex;
+typedef qn_complex (*qn_ref_c)(const qn_complex *x); /* of a real result only re counts */
 typedef qn_status (*qn_ref_eval)(const qn_ref_call *c);
 
 /* Sample for the conformance walk: operand types and ranges from which tests draw. */
@@ -133,6 +137,7 @@ typedef struct qn_op_def {
   qn_ref_f ref;
   qn_ref_i ref_i;
   qn_ref_u ref_u;
+  qn_ref_c ref_c;
   qn_ref_eval eval;
   const qn_sample *samples;
   int sample_count;

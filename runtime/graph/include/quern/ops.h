@@ -28,6 +28,7 @@ extern "C" {
 #define qn_exp(x) qn_exponential_at(QN_HERE, x)
 #define qn_expm1(x) qn_exponential_minus_one_at(QN_HERE, x)
 #define qn_floor(x) qn_floor_at(QN_HERE, x)
+#define qn_imag(x) qn_imag_at(QN_HERE, x)
 #define qn_is_finite(x) qn_is_finite_at(QN_HERE, x)
 #define qn_log(x) qn_log_at(QN_HERE, x)
 #define qn_log1p(x) qn_log_plus_one_at(QN_HERE, x)
@@ -35,6 +36,7 @@ extern "C" {
 #define qn_neg(x) qn_negate_at(QN_HERE, x)
 #define qn_not(x) qn_not_at(QN_HERE, x)
 #define qn_popcnt(x) qn_popcnt_at(QN_HERE, x)
+#define qn_real(x) qn_real_at(QN_HERE, x)
 #define qn_round_afz(x) qn_round_nearest_afz_at(QN_HERE, x)
 #define qn_round_even(x) qn_round_nearest_even_at(QN_HERE, x)
 #define qn_rsqrt(x) qn_rsqrt_at(QN_HERE, x)
@@ -63,6 +65,7 @@ extern "C" {
 #define qn_add(a, b) qn_add_at(QN_HERE, a, b)
 #define qn_and(a, b) qn_and_at(QN_HERE, a, b)
 #define qn_atan2(a, b) qn_atan2_at(QN_HERE, a, b)
+#define qn_complex_of(re, im) qn_complex_at(QN_HERE, re, im)
 #define qn_div(a, b) qn_divide_at(QN_HERE, a, b)
 #define qn_max(a, b) qn_maximum_at(QN_HERE, a, b)
 #define qn_min(a, b) qn_minimum_at(QN_HERE, a, b)
@@ -112,6 +115,8 @@ qn_val qn_convert_at(qn_place at, qn_val x, qn_dtype to);
 #define qn_convert(x, to) qn_convert_at(QN_HERE, x, to)
 qn_val qn_bitcast_convert_at(qn_place at, qn_val x, qn_dtype to);
 #define qn_bitcast_convert(x, to) qn_bitcast_convert_at(QN_HERE, x, to)
+qn_val qn_conj_at(qn_place at, qn_val x); /* complex conjugate; real numbers stay as they are */
+#define qn_conj(x) qn_conj_at(QN_HERE, x)
 qn_val qn_reduce_precision_at(qn_place at, qn_val x, int exponent_bits, int mantissa_bits);
 #define qn_reduce_precision(x, e, m) qn_reduce_precision_at(QN_HERE, x, e, m)
 
@@ -198,6 +203,13 @@ qn_val qn_conv_at(qn_place at, qn_val x, qn_val w, const qn_conv_desc *desc);
 /* As jax.lax.conv_transpose: strides enlarge, SAME gives stride times the size. */
 qn_val qn_conv_transpose_at(qn_place at, qn_val x, qn_val w, const qn_conv_desc *desc);
 #define qn_conv_transpose(x, w, ...) qn_conv_transpose_at(QN_HERE, x, w, __VA_ARGS__)
+
+/* ---- Fourier transforms over the last 1 to 3 axes; `lengths` are those of the real side ---- */
+qn_val qn_fft_at(qn_place at, qn_val x, qn_fft_type type, int count, const int64_t *lengths);
+#define qn_fft(x, count, lengths) qn_fft_at(QN_HERE, x, QN_FFT, count, lengths)
+#define qn_ifft(x, count, lengths) qn_fft_at(QN_HERE, x, QN_IFFT, count, lengths)
+#define qn_rfft(x, count, lengths) qn_fft_at(QN_HERE, x, QN_RFFT, count, lengths)
+#define qn_irfft(x, count, lengths) qn_fft_at(QN_HERE, x, QN_IRFFT, count, lengths)
 
 /* ---- indexing ---- */
 qn_val qn_gather_at(qn_place at, qn_val x, qn_val starts, const qn_attr_gather *dims);
