@@ -22,66 +22,63 @@ typedef struct loop_case {
 #define CONST(r, x, t) "%" #r " = stablehlo.constant dense<" #x "> : tensor<" t ">\n"
 #define COND_LESS(a, b) " cond {\n" LESS(p, a, b, "i32") "stablehlo.return %p : tensor<i1>\n} do {\n"
 
+/* clang-format off */
 static const loop_case cases[] = {
     {"power",
      "%x: tensor<3xf32>, %n: tensor<i32>",
      "tensor<3xf32>, tensor<i32>",
-     CONST(z, 0, "i32") CONST(y, 1.0, "3xf32") LOOP(0 : 2, "%i = %z, %a = %y", "tensor<i32>, tensor<3xf32>")
-         COND_LESS(i, n) CONST(one, 1, "i32") BINARY(j, add, i, one, "i32")
-             BINARY(b, multiply, a, x, "3xf32") "stablehlo.return %j, %b : tensor<i32>, tensor<3xf32> }\n return %0#1, "
-                                                "%0#0 : tensor<3xf32>, tensor<i32>\n",
+     CONST(z, 0, "i32") CONST(y, 1.0, "3xf32")
+     LOOP(0:2, "%i = %z, %a = %y", "tensor<i32>, tensor<3xf32>") COND_LESS(i, n)
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") BINARY(b, multiply, a, x, "3xf32")
+     "stablehlo.return %j, %b : tensor<i32>, tensor<3xf32> }\n return %0#1, %0#0 : tensor<3xf32>, tensor<i32>\n",
      1e-5,
      {0, 1, 37},
      0},
     {"counted",
      "%x: tensor<3xf32>",
      "tensor<3xf32>, tensor<i32>",
-     CONST(z, 0, "i32") CONST(n, 700, "i32") LOOP(0 : 2, "%i = %z, %a = %x", "tensor<i32>, tensor<3xf32>")
-         COND_LESS(i, n) CONST(one, 1, "i32")
-             BINARY(j, add, i, one, "i32") "%b = stablehlo.sine %a : tensor<3xf32>\n"
-                                           "stablehlo.return %j, %b : tensor<i32>, tensor<3xf32> }\n return %0#1, %0#0 "
-                                           ": tensor<3xf32>, tensor<i32>\n",
+     CONST(z, 0, "i32") CONST(n, 700, "i32")
+     LOOP(0:2, "%i = %z, %a = %x", "tensor<i32>, tensor<3xf32>") COND_LESS(i, n)
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") "%b = stablehlo.sine %a : tensor<3xf32>\n"
+     "stablehlo.return %j, %b : tensor<i32>, tensor<3xf32> }\n return %0#1, %0#0 : tensor<3xf32>, tensor<i32>\n",
      1e-5,
      {0},
      700},
     {"swapped", /* a body that hands carries on as others, and a result that is there twice */
      "%x: tensor<70xi32>, %y: tensor<70xi32>, %n: tensor<i32>",
      "tensor<70xi32>, tensor<70xi32>, tensor<70xi32>, tensor<70xi32>",
-     CONST(z, 0, "i32") LOOP(0 : 5, "%i = %z, %a = %x, %b = %y, %c = %x, %d = %x",
-                             "tensor<i32>, tensor<70xi32>, tensor<70xi32>, tensor<70xi32>, tensor<70xi32>")
-         COND_LESS(i, n) CONST(one, 1, "i32") BINARY(j, add, i, one, "i32")
-             BINARY(s, add, a, b, "70xi32") "stablehlo.return %j, %b, %a, %s, %s : tensor<i32>, tensor<70xi32>, "
-                                            "tensor<70xi32>, tensor<70xi32>, tensor<70xi32> }\n"
-                                            "return %0#1, %0#2, %0#3, %0#4 : tensor<70xi32>, tensor<70xi32>, "
-                                            "tensor<70xi32>, tensor<70xi32>\n",
+     CONST(z, 0, "i32")
+     LOOP(0:5, "%i = %z, %a = %x, %b = %y, %c = %x, %d = %x",
+          "tensor<i32>, tensor<70xi32>, tensor<70xi32>, tensor<70xi32>, tensor<70xi32>")
+     COND_LESS(i, n) CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") BINARY(s, add, a, b, "70xi32")
+     "stablehlo.return %j, %b, %a, %s, %s : tensor<i32>, tensor<70xi32>, tensor<70xi32>, tensor<70xi32>, tensor<70xi32> }\n"
+     "return %0#1, %0#2, %0#3, %0#4 : tensor<70xi32>, tensor<70xi32>, tensor<70xi32>, tensor<70xi32>\n",
      0,
      {0, 1, 4},
      0},
     {"nested", /* both trip counts from outside, the inner one moves */
      "%x: tensor<5xi32>, %n: tensor<i32>",
      "tensor<5xi32>, tensor<i32>",
-     CONST(z, 0, "i32") LOOP(0 : 2, "%i = %z, %a = %x", "tensor<i32>, tensor<5xi32>") COND_LESS(i, n)
-         LOOP(1 : 2, "%k = %z, %b = %a", "tensor<i32>, tensor<5xi32>") COND_LESS(k, i) CONST(one, 1, "i32")
-             BINARY(l, add, k, one, "i32") CONST(three, 3, "5xi32")
-                 BINARY(c, multiply, b, three,
-                        "5xi32") "stablehlo.return %l, %c : tensor<i32>, tensor<5xi32> }\n" CONST(one, 1, "i32")
-                     BINARY(j, add, i, one, "i32")
-                         BINARY(d, add, 1 #1, x, "5xi32") "stablehlo.return %j, %d : tensor<i32>, tensor<5xi32> }\n "
-                                                          "return %0#1, %0#0 : tensor<5xi32>, tensor<i32>\n",
+     CONST(z, 0, "i32")
+     LOOP(0:2, "%i = %z, %a = %x", "tensor<i32>, tensor<5xi32>") COND_LESS(i, n)
+     LOOP(1:2, "%k = %z, %b = %a", "tensor<i32>, tensor<5xi32>") COND_LESS(k, i)
+     CONST(one, 1, "i32") BINARY(l, add, k, one, "i32") CONST(three, 3, "5xi32") BINARY(c, multiply, b, three, "5xi32")
+     "stablehlo.return %l, %c : tensor<i32>, tensor<5xi32> }\n"
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") "%d = stablehlo.add %1#1, %x : tensor<5xi32>\n"
+     "stablehlo.return %j, %d : tensor<i32>, tensor<5xi32> }\n return %0#1, %0#0 : tensor<5xi32>, tensor<i32>\n",
      0,
      {0, 2, 6},
      0},
     {"counted_in_flagged",
      "%x: tensor<5xi32>, %n: tensor<i32>",
      "tensor<5xi32>, tensor<i32>",
-     CONST(z, 0, "i32") CONST(four, 4, "i32") LOOP(0 : 2, "%i = %z, %a = %x", "tensor<i32>, tensor<5xi32>")
-         COND_LESS(i, n) LOOP(1 : 2, "%k = %z, %b = %a", "tensor<i32>, tensor<5xi32>") COND_LESS(k, four)
-             CONST(one, 1, "i32") BINARY(l, add, k, one, "i32") CONST(three, 3, "5xi32")
-                 BINARY(c, multiply, b, three,
-                        "5xi32") "stablehlo.return %l, %c : tensor<i32>, tensor<5xi32> }\n" CONST(one, 1, "i32")
-                     BINARY(j, add, i, one, "i32")
-                         BINARY(d, add, 1 #1, a, "5xi32") "stablehlo.return %j, %d : tensor<i32>, tensor<5xi32> }\n "
-                                                          "return %0#1, %0#0 : tensor<5xi32>, tensor<i32>\n",
+     CONST(z, 0, "i32") CONST(four, 4, "i32")
+     LOOP(0:2, "%i = %z, %a = %x", "tensor<i32>, tensor<5xi32>") COND_LESS(i, n)
+     LOOP(1:2, "%k = %z, %b = %a", "tensor<i32>, tensor<5xi32>") COND_LESS(k, four)
+     CONST(one, 1, "i32") BINARY(l, add, k, one, "i32") CONST(three, 3, "5xi32") BINARY(c, multiply, b, three, "5xi32")
+     "stablehlo.return %l, %c : tensor<i32>, tensor<5xi32> }\n"
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") "%d = stablehlo.add %1#1, %a : tensor<5xi32>\n"
+     "stablehlo.return %j, %d : tensor<i32>, tensor<5xi32> }\n return %0#1, %0#0 : tensor<5xi32>, tensor<i32>\n",
      0,
      {0, 2, 11},
      -4},
@@ -89,29 +86,26 @@ static const loop_case cases[] = {
      "%x: tensor<4xf32>, %n: tensor<i32>",
      "tensor<4xf32>",
      "%0 = \"stablehlo.case\"(%n) ({\n" CONST(z, 0, "i32")
-         LOOP(1 : 2, "%i = %z, %a = %x", "tensor<i32>, tensor<4xf32>") " cond {\n" CONST(
-             yes, true, "i1") "stablehlo.return %yes : tensor<i1>\n} do {\n" CONST(one, 1, "i32")
-             BINARY(j, add, i, one, "i32") "%b = stablehlo.negate %a : tensor<4xf32>\n"
-                                           "stablehlo.return %j, %b : tensor<i32>, tensor<4xf32> }\n stablehlo.return "
-                                           "%1#1 : tensor<4xf32>\n}, {\n" BINARY(
-                                               b, add, x, x,
-                                               "4xf32") "stablehlo.return %b : tensor<4xf32>\n}, {\n"
-                                                        "stablehlo.return %x : tensor<4xf32>\n}) : (tensor<i32>) -> "
-                                                        "tensor<4xf32>\n return %0 : tensor<4xf32>\n",
+     LOOP(1:2, "%i = %z, %a = %x", "tensor<i32>, tensor<4xf32>")
+     " cond {\n" CONST(yes, true, "i1") "stablehlo.return %yes : tensor<i1>\n} do {\n"
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") "%b = stablehlo.negate %a : tensor<4xf32>\n"
+     "stablehlo.return %j, %b : tensor<i32>, tensor<4xf32> }\n stablehlo.return %1#1 : tensor<4xf32>\n}, {\n"
+     BINARY(b, add, x, x, "4xf32") "stablehlo.return %b : tensor<4xf32>\n}, {\n"
+     "stablehlo.return %x : tensor<4xf32>\n}) : (tensor<i32>) -> tensor<4xf32>\n return %0 : tensor<4xf32>\n",
      0,
      {1, 2, -3},
      0},
     {"branch_in_loop",
      "%x: tensor<6xf32>, %n: tensor<i32>",
      "tensor<6xf32>",
-     CONST(z, 0, "i32") LOOP(0 : 2, "%i = %z, %a = %x", "tensor<i32>, tensor<6xf32>") COND_LESS(i, n)
-         CONST(two, 2, "i32") BINARY(r, remainder, i, two, "i32") "%b = \"stablehlo.case\"(%r) ({\n" BINARY(
-             c, add, a, x, "6xf32") "stablehlo.return %c : tensor<6xf32>\n}, {\n" CONST(h, 0.5, "6xf32")
-             BINARY(c, multiply, a, h,
-                    "6xf32") "stablehlo.return %c : tensor<6xf32>\n}) : (tensor<i32>) -> tensor<6xf32>\n" CONST(one, 1,
-                                                                                                                "i32")
-                 BINARY(j, add, i, one,
-                        "i32") "stablehlo.return %j, %b : tensor<i32>, tensor<6xf32> }\n return %0#1 : tensor<6xf32>\n",
+     CONST(z, 0, "i32")
+     LOOP(0:2, "%i = %z, %a = %x", "tensor<i32>, tensor<6xf32>") COND_LESS(i, n)
+     CONST(two, 2, "i32") BINARY(r, remainder, i, two, "i32")
+     "%b = \"stablehlo.case\"(%r) ({\n" BINARY(c, add, a, x, "6xf32") "stablehlo.return %c : tensor<6xf32>\n}, {\n"
+     CONST(h, 0.5, "6xf32") BINARY(c, multiply, a, h, "6xf32")
+     "stablehlo.return %c : tensor<6xf32>\n}) : (tensor<i32>) -> tensor<6xf32>\n"
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32")
+     "stablehlo.return %j, %b : tensor<i32>, tensor<6xf32> }\n return %0#1 : tensor<6xf32>\n",
      1e-6,
      {0, 5, 12},
      0},
@@ -119,19 +113,15 @@ static const loop_case cases[] = {
      "%x: tensor<64x33xf32>, %w: tensor<33x33xf32>, %n: tensor<i32>",
      "tensor<64x33xf32>, tensor<f32>",
      CONST(z, 0, "i32") CONST(f, 0.0, "f32")
-         LOOP(0 : 3, "%i = %z, %a = %x, %s = %f", "tensor<i32>, tensor<64x33xf32>, tensor<f32>") COND_LESS(
-             i, n) "%b = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x33xf32>, "
-                   "tensor<33x33xf32>) -> tensor<64x33xf32>\n"
-                   "%c = stablehlo.tanh %b : tensor<64x33xf32>\n"
-                   "%t = stablehlo.reduce(%c init: %f) applies stablehlo.add across dimensions = [0, 1] : "
-                   "(tensor<64x33xf32>, tensor<f32>) -> tensor<f32>\n" BINARY(
-                       u, add, s, t,
-                       "f32") "%k = stablehlo.constant dense<[1, 2, 3]> : tensor<3xi32>\n"
-                              "%k0 = stablehlo.slice %k [0:1] : (tensor<3xi32>) -> tensor<1xi32>\n"
-                              "%one = stablehlo.reshape %k0 : (tensor<1xi32>) -> tensor<i32>\n" BINARY(
-                                  j, add, i, one,
-                                  "i32") "stablehlo.return %j, %c, %u : tensor<i32>, tensor<64x33xf32>, tensor<f32> }\n"
-                                         "return %0#1, %0#2 : tensor<64x33xf32>, tensor<f32>\n",
+     LOOP(0:3, "%i = %z, %a = %x, %s = %f", "tensor<i32>, tensor<64x33xf32>, tensor<f32>") COND_LESS(i, n)
+     "%b = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x33xf32>, tensor<33x33xf32>) -> tensor<64x33xf32>\n"
+     "%c = stablehlo.tanh %b : tensor<64x33xf32>\n"
+     "%t = stablehlo.reduce(%c init: %f) applies stablehlo.add across dimensions = [0, 1] : (tensor<64x33xf32>, tensor<f32>) -> tensor<f32>\n"
+     BINARY(u, add, s, t, "f32") "%k = stablehlo.constant dense<[1, 2, 3]> : tensor<3xi32>\n"
+     "%k0 = stablehlo.slice %k [0:1] : (tensor<3xi32>) -> tensor<1xi32>\n"
+     "%one = stablehlo.reshape %k0 : (tensor<1xi32>) -> tensor<i32>\n" BINARY(j, add, i, one, "i32")
+     "stablehlo.return %j, %c, %u : tensor<i32>, tensor<64x33xf32>, tensor<f32> }\n"
+     "return %0#1, %0#2 : tensor<64x33xf32>, tensor<f32>\n",
      1e-4,
      {0, 3, 9},
      0},
@@ -139,19 +129,14 @@ static const loop_case cases[] = {
      "%x: tensor<9x5xf32>, %n: tensor<i32>",
      "tensor<9x5xf32>, tensor<5xf32>",
      CONST(z, 0, "i32") CONST(f, 0.0, "9x5xf32") CONST(g, 0.0, "5xf32")
-         LOOP(0 : 3, "%i = %z, %y = %f, %c = %g", "tensor<i32>, tensor<9x5xf32>, tensor<5xf32>") COND_LESS(
-             i,
-             n) "%r = stablehlo.dynamic_slice %x, %i, %z, sizes = [1, 5] : (tensor<9x5xf32>, tensor<i32>, tensor<i32>) "
-                "-> tensor<1x5xf32>\n"
-                "%q = stablehlo.reshape %r : (tensor<1x5xf32>) -> tensor<5xf32>\n" BINARY(
-                    d,
-                    add, c, q,
-                    "5xf32") "%e = stablehlo.reshape %d : (tensor<5xf32>) -> tensor<1x5xf32>\n"
-                             "%w = stablehlo.dynamic_update_slice %y, %e, %i, %z : (tensor<9x5xf32>, tensor<1x5xf32>, "
-                             "tensor<i32>, tensor<i32>) -> tensor<9x5xf32>\n" CONST(one, 1, "i32") BINARY(
-                                 j, add, i, one,
-                                 "i32") "stablehlo.return %j, %w, %d : tensor<i32>, tensor<9x5xf32>, tensor<5xf32> }\n"
-                                        "return %0#1, %0#2 : tensor<9x5xf32>, tensor<5xf32>\n",
+     LOOP(0:3, "%i = %z, %y = %f, %c = %g", "tensor<i32>, tensor<9x5xf32>, tensor<5xf32>") COND_LESS(i, n)
+     "%r = stablehlo.dynamic_slice %x, %i, %z, sizes = [1, 5] : (tensor<9x5xf32>, tensor<i32>, tensor<i32>) -> tensor<1x5xf32>\n"
+     "%q = stablehlo.reshape %r : (tensor<1x5xf32>) -> tensor<5xf32>\n" BINARY(d, add, c, q, "5xf32")
+     "%e = stablehlo.reshape %d : (tensor<5xf32>) -> tensor<1x5xf32>\n"
+     "%w = stablehlo.dynamic_update_slice %y, %e, %i, %z : (tensor<9x5xf32>, tensor<1x5xf32>, tensor<i32>, tensor<i32>) -> tensor<9x5xf32>\n"
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32")
+     "stablehlo.return %j, %w, %d : tensor<i32>, tensor<9x5xf32>, tensor<5xf32> }\n"
+     "return %0#1, %0#2 : tensor<9x5xf32>, tensor<5xf32>\n",
      1e-6,
      {0, 4, 9},
      0},
@@ -159,34 +144,33 @@ static const loop_case cases[] = {
      "%x: tensor<3xi8>, %y: tensor<5xui16>, %h: tensor<7xf16>, %l: tensor<2xi64>, %n: tensor<i32>",
      "tensor<3xi8>, tensor<5xui16>, tensor<7xf16>, tensor<2xi64>, tensor<i1>",
      CONST(z, 0, "i32") CONST(no, false, "i1")
-         LOOP(0 : 6, "%i = %z, %a = %x, %b = %y, %c = %h, %d = %l, %e = %no",
-              "tensor<i32>, tensor<3xi8>, tensor<5xui16>, tensor<7xf16>, tensor<2xi64>, tensor<i1>") COND_LESS(i, n)
-             BINARY(a2, multiply, a, a, "3xi8") BINARY(b2, add, b, y, "5xui16") BINARY(c2, add, c, c, "7xf16")
-                 BINARY(d2, multiply, d, l, "2xi64") "%e2 = stablehlo.not %e : tensor<i1>\n" CONST(one, 1, "i32")
-                     BINARY(j, add, i, one,
-                            "i32") "stablehlo.return %j, %a2, %b2, %c2, %d2, %e2 : tensor<i32>, tensor<3xi8>, "
-                                   "tensor<5xui16>, tensor<7xf16>, tensor<2xi64>, tensor<i1> }\n"
-                                   "return %0#1, %0#2, %0#3, %0#4, %0#5 : tensor<3xi8>, tensor<5xui16>, tensor<7xf16>, "
-                                   "tensor<2xi64>, tensor<i1>\n",
+     LOOP(0:6, "%i = %z, %a = %x, %b = %y, %c = %h, %d = %l, %e = %no",
+          "tensor<i32>, tensor<3xi8>, tensor<5xui16>, tensor<7xf16>, tensor<2xi64>, tensor<i1>")
+     COND_LESS(i, n) BINARY(a2, multiply, a, a, "3xi8") BINARY(b2, add, b, y, "5xui16") BINARY(c2, add, c, c, "7xf16")
+     BINARY(d2, multiply, d, l, "2xi64") "%e2 = stablehlo.not %e : tensor<i1>\n"
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32")
+     "stablehlo.return %j, %a2, %b2, %c2, %d2, %e2 : tensor<i32>, tensor<3xi8>, tensor<5xui16>, tensor<7xf16>, tensor<2xi64>, tensor<i1> }\n"
+     "return %0#1, %0#2, %0#3, %0#4, %0#5 : tensor<3xi8>, tensor<5xui16>, tensor<7xf16>, tensor<2xi64>, tensor<i1>\n",
      0,
      {0, 1, 5},
      0},
     {"one_after_another", /* a loop's result is the next one's first carry, and both are results */
      "%x: tensor<4xi32>, %n: tensor<i32>",
      "tensor<4xi32>, tensor<4xi32>, tensor<i32>",
-     CONST(z, 0, "i32") LOOP(0 : 2, "%i = %z, %a = %x", "tensor<i32>, tensor<4xi32>") COND_LESS(i, n)
-         CONST(one, 1, "i32") BINARY(j, add, i, one, "i32")
-             BINARY(b, add, a, x, "4xi32") "stablehlo.return %j, %b : tensor<i32>, tensor<4xi32> }\n" LOOP(
-                 1 : 2, "%i = %0#0, %a = %0#1", "tensor<i32>, tensor<4xi32>") " cond {\n" CONST(m, 20, "i32")
-                 LESS(p, i, m, "i32") "stablehlo.return %p : tensor<i1>\n} do {\n" CONST(five, 5, "i32")
-                     BINARY(j, add, i, five, "i32")
-                         BINARY(b, subtract, a, 0 #1,
-                                "4xi32") "stablehlo.return %j, %b : tensor<i32>, tensor<4xi32> }\n"
-                                         "return %0#1, %1#1, %1#0 : tensor<4xi32>, tensor<4xi32>, tensor<i32>\n",
+     CONST(z, 0, "i32")
+     LOOP(0:2, "%i = %z, %a = %x", "tensor<i32>, tensor<4xi32>") COND_LESS(i, n)
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") BINARY(b, add, a, x, "4xi32")
+     "stablehlo.return %j, %b : tensor<i32>, tensor<4xi32> }\n"
+     LOOP(1:2, "%i = %0#0, %a = %0#1", "tensor<i32>, tensor<4xi32>")
+     " cond {\n" CONST(m, 20, "i32") LESS(p, i, m, "i32") "stablehlo.return %p : tensor<i1>\n} do {\n"
+     CONST(five, 5, "i32") BINARY(j, add, i, five, "i32") "%b = stablehlo.subtract %a, %0#1 : tensor<4xi32>\n"
+     "stablehlo.return %j, %b : tensor<i32>, tensor<4xi32> }\n"
+     "return %0#1, %1#1, %1#0 : tensor<4xi32>, tensor<4xi32>, tensor<i32>\n",
      0,
      {0, 3, 25},
      0},
 };
+/* clang-format on */
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* ---- graphs from text ---- */
