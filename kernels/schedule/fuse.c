@@ -512,6 +512,33 @@ static qn_status open_loop(qn_schedule *s, uint32_t index) {
   return QN_OK;
 }
 
+/* The new value of a carry that differs from the old one in a window only. */
+static bool updates_carry(const qn_schedule *s, const qn_node *n) {
+  if (!s->loop || n->op != QN_OP_DYNAMIC_UPDATE_SLICE)
+    return false;
+  for (size_t i = 0; i < qn_graph_result_count(s->g); i++) {
+    uint32_t from = 0;
+    if (qn_schedule_commits(s, i, &from) && from == n->first_result)
+      return n->operands[0] == qn_graph_param_at(s->g, i);
+  }
+  return false;
+}
+
+static qn_status open_update(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  for (int i = 1; i < n->operand_count; i++) {
+    if (s->no_fusion)
+      QN_TRY(materialise(s, n->operands[i]));
+    QN_TRY(settle(s, n->operands[i], -1, ++s->walks));
+  }
+  if (!new_part(s, PART_UPDATE, type_of(s, n->operands[1]), index))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  int part = (int)s->part_count - 1;
+  QN_TRY(need(s, part, n->operands[0], true));
+  QN_TRY(need_all(s, part, n->operands + 1, n->operand_count - 1, false));
+  return add_results(s, n, part);
+}
+
 /* A part for each result that is handed on by a node of its own, behind all others. */
 static qn_status add_commits(qn_schedule *s) {
   s->flag_part = -1;
@@ -685,6 +712,8 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
   for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
     if (openers[i].op == n->op)
       return openers[i].open(s, index);
+  if (updates_carry(s, n))
+    return open_update(s, index);
   qn_op_kind kind = qn_op_get(n->op)->kind;
   if (kind == QN_KIND_MATRIX)
     return open_matrix(s, index);

@@ -25,7 +25,8 @@ typedef enum part_kind {
   PART_SORT,
   PART_MATRIX,
   PART_SCAN,
-  PART_LOOP
+  PART_LOOP,
+  PART_UPDATE
 } part_kind;
 typedef enum part_space { SPACE_NONE, SPACE_P, SPACE_PR } part_space;
 
@@ -215,6 +216,10 @@ emit_slots qn_sort_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_matrix_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_scan_slots(const qn_schedule *s, const sched_part *p);
 void qn_emit_map(qn_emit *e);
+void qn_emit_update(qn_emit *e);
+typedef void (*qn_emit_body)(qn_emit *e, const qn_ix *idx, qn_sval mask);
+void qn_emit_over_domain(qn_emit *e, qn_emit_body body); /* lanes along the linear index of the part's domain */
+void qn_part_whole(const qn_schedule *s, sched_part *p); /* an update that can't be in place becomes a map */
 void qn_emit_row(qn_emit *e);
 void qn_emit_contract(qn_emit *e);
 void qn_emit_scatter(qn_emit *e);
