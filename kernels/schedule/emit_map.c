@@ -19,7 +19,7 @@ emit_slots qn_map_slots(const qn_schedule *s, const sched_part *p) {
 }
 
 /* Outputs may differ from the domain in axes of size 1. */
-static void body(qn_emit *e, const qn_ix *idx, qn_sval mask) {
+static void elements(qn_emit *e, const qn_ix *idx, qn_sval mask) {
   qn_sval vals[PART_OUTPUTS_ROOM];
   qn_ix at[QN_MAX_RANK];
   size_t n = e->part->output_count;
@@ -33,7 +33,7 @@ static void body(qn_emit *e, const qn_ix *idx, qn_sval mask) {
   }
 }
 
-void qn_emit_map(qn_emit *e) {
+void qn_emit_over_domain(qn_emit *e, qn_emit_body body) {
   const qn_type *t = &e->part->domain;
   int64_t n = qn_type_elements(t);
   e->lanes = map_lanes(e->s, e->part);
@@ -57,3 +57,5 @@ void qn_emit_map(qn_emit *e) {
   e->origin.on = false;
   qn_emit_slots_close(e, &slots);
 }
+
+void qn_emit_map(qn_emit *e) { qn_emit_over_domain(e, elements); }

@@ -38,6 +38,8 @@ static qn_status place_carries(qn_schedule *s, sched_order *o) {
       continue;
     bool flag = s->values[commit].part == s->flag_part;
     bool in_place = !flag && s->values[from].part >= 0 && qn_order_in_place(s, o, from, old, seen);
+    if (!in_place && s->values[from].part >= 0 && s->parts[s->values[from].part].kind == PART_UPDATE)
+      qn_part_whole(s, &s->parts[s->values[from].part]);
     if (in_place)
       drop_commit(s, commit);
     else if (!flag)

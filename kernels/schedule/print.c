@@ -35,7 +35,9 @@ static void print_loop(const qn_schedule *s, const sched_part *p, size_t index, 
 }
 
 void qn_schedule_print(const qn_schedule *s, qn_text *out) {
-  static const char *const kinds[] = {"map", "row", "contract", "scatter", "sort", "matrix"};
+  static const char *const kinds[] = {[PART_MAP] = "map",         [PART_ROW] = "row",   [PART_CONTRACT] = "contract",
+                                      [PART_SCATTER] = "scatter", [PART_SORT] = "sort", [PART_MATRIX] = "matrix",
+                                      [PART_SCAN] = "scan",       [PART_LOOP] = "loop", [PART_UPDATE] = "update"};
   qn_arena scratch = {0};
   for (int level = 0; level < s->level_count; level++) {
     for (size_t i = 0; i < s->part_count; i++) {

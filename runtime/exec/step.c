@@ -57,7 +57,8 @@ static void drop_entry(qn_step *s, size_t at) {
   size_t last = --s->entry_count;
   if (at != last) {
     *e = s->entries[last];
-    s->entries[last].args = room.args; /* each entry keeps a room for the names of its slabs, and one for its recordings */
+    s->entries[last].args =
+        room.args; /* each entry keeps a room for the names of its slabs, and one for its recordings */
     s->entries[last].recordings = room.recordings;
   }
 }

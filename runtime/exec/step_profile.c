@@ -164,8 +164,7 @@ qn_status qn_step_profile_print(qn_step *s, double peak_flops, double peak_bytes
               "GFLOP/s", "GB/s", "peak", "bound", "kernel");
   for (size_t i = 0; i < n; i++)
     print_row(&sorted[i], all, peak_flops, peak_bytes, out);
-  qn_step_row sum = {
-      .label = "all", .calls = s->profiler->count, .ns_total = all, .flops = flops, .bytes = bytes};
+  qn_step_row sum = {.label = "all", .calls = s->profiler->count, .ns_total = all, .flops = flops, .bytes = bytes};
   for (size_t i = 0; i < n; i++)
     sum.ns_min += sorted[i].ns_min;
   print_row(&sum, all, peak_flops, peak_bytes, out);

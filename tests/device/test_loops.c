@@ -17,10 +17,12 @@ typedef struct loop_case {
 
 #define LOOP(results, carries, types) "%" #results " = stablehlo.while(" carries ") : " types
 #define BINARY(r, op, a, b, t) "%" #r " = stablehlo." #op " %" #a ", %" #b " : tensor<" t ">\n"
-#define LESS(r, a, b, t) "%" #r " = stablehlo.compare LT, %" #a ", %" #b " : (tensor<" t ">, tensor<" t ">) -> tensor<i1>\n"
+#define LESS(r, a, b, t)                                                                                               \
+  "%" #r " = stablehlo.compare LT, %" #a ", %" #b " : (tensor<" t ">, tensor<" t ">) -> tensor<i1>\n"
 #define CONST(r, x, t) "%" #r " = stablehlo.constant dense<" #x "> : tensor<" t ">\n"
 #define COND_LESS(a, b) " cond {\n" LESS(p, a, b, "i32") "stablehlo.return %p : tensor<i1>\n} do {\n"
 
+/* clang-format off */
 static const loop_case cases[] = {
     {"power",
      "%x: tensor<3xf32>, %n: tensor<i32>",
@@ -62,7 +64,7 @@ static const loop_case cases[] = {
      LOOP(1:2, "%k = %z, %b = %a", "tensor<i32>, tensor<5xi32>") COND_LESS(k, i)
      CONST(one, 1, "i32") BINARY(l, add, k, one, "i32") CONST(three, 3, "5xi32") BINARY(c, multiply, b, three, "5xi32")
      "stablehlo.return %l, %c : tensor<i32>, tensor<5xi32> }\n"
-     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") BINARY(d, add, 1#1, x, "5xi32")
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") "%d = stablehlo.add %1#1, %x : tensor<5xi32>\n"
      "stablehlo.return %j, %d : tensor<i32>, tensor<5xi32> }\n return %0#1, %0#0 : tensor<5xi32>, tensor<i32>\n",
      0,
      {0, 2, 6},
@@ -75,7 +77,7 @@ static const loop_case cases[] = {
      LOOP(1:2, "%k = %z, %b = %a", "tensor<i32>, tensor<5xi32>") COND_LESS(k, four)
      CONST(one, 1, "i32") BINARY(l, add, k, one, "i32") CONST(three, 3, "5xi32") BINARY(c, multiply, b, three, "5xi32")
      "stablehlo.return %l, %c : tensor<i32>, tensor<5xi32> }\n"
-     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") BINARY(d, add, 1#1, a, "5xi32")
+     CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") "%d = stablehlo.add %1#1, %a : tensor<5xi32>\n"
      "stablehlo.return %j, %d : tensor<i32>, tensor<5xi32> }\n return %0#1, %0#0 : tensor<5xi32>, tensor<i32>\n",
      0,
      {0, 2, 11},
@@ -161,13 +163,14 @@ static const loop_case cases[] = {
      "stablehlo.return %j, %b : tensor<i32>, tensor<4xi32> }\n"
      LOOP(1:2, "%i = %0#0, %a = %0#1", "tensor<i32>, tensor<4xi32>")
      " cond {\n" CONST(m, 20, "i32") LESS(p, i, m, "i32") "stablehlo.return %p : tensor<i1>\n} do {\n"
-     CONST(five, 5, "i32") BINARY(j, add, i, five, "i32") BINARY(b, subtract, a, 0#1, "4xi32")
+     CONST(five, 5, "i32") BINARY(j, add, i, five, "i32") "%b = stablehlo.subtract %a, %0#1 : tensor<4xi32>\n"
      "stablehlo.return %j, %b : tensor<i32>, tensor<4xi32> }\n"
      "return %0#1, %1#1, %1#0 : tensor<4xi32>, tensor<4xi32>, tensor<i32>\n",
      0,
      {0, 3, 25},
      0},
 };
+/* clang-format on */
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* ---- graphs from text ---- */
@@ -410,14 +413,15 @@ Test(loops, counted_ones_do_not_wait) {
 
 static void check_donated(const char *which) {
   static const qn_plan_donation state[] = {{0, "state"}};
-  const loop_case c = {.name = "donated",
-                       .params = "%x: tensor<70xi32>, %y: tensor<i32>",
-                       .results = "tensor<70xi32>, tensor<i32>",
-                       .body = CONST(n, 5, "i32") CONST(z, 0, "i32")
-                       LOOP(0:3, "%i = %z, %a = %x, %b = %y", "tensor<i32>, tensor<70xi32>, tensor<i32>") COND_LESS(i, n)
-                       CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") BINARY(c, add, a, a, "70xi32") BINARY(d, add, b, i, "i32")
-                       "stablehlo.return %j, %c, %d : tensor<i32>, tensor<70xi32>, tensor<i32> }\n"
-                       "return %0#1, %0#2 : tensor<70xi32>, tensor<i32>\n"};
+  const loop_case c = {
+      .name = "donated",
+      .params = "%x: tensor<70xi32>, %y: tensor<i32>",
+      .results = "tensor<70xi32>, tensor<i32>",
+      .body = CONST(n, 5, "i32") CONST(z, 0, "i32") LOOP(0 : 3, "%i = %z, %a = %x, %b = %y",
+                                                         "tensor<i32>, tensor<70xi32>, tensor<i32>") COND_LESS(i, n)
+          CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") BINARY(c, add, a, a, "70xi32")
+              BINARY(d, add, b, i, "i32") "stablehlo.return %j, %c, %d : tensor<i32>, tensor<70xi32>, tensor<i32> }\n"
+                                          "return %0#1, %0#2 : tensor<70xi32>, tensor<i32>\n"};
   qn_device *d = device(which);
   qn_traced t;
   qn_step *s;

@@ -70,8 +70,8 @@ typedef struct qn_plan_cmd {
   uint32_t src, dst; /* copy, fill: slab indexes */
   uint64_t src_offset, dst_offset, size;
   uint32_t pattern;
-  int64_t trips; /* loop, up to its end command: how often; -1: while the bool at src, src_offset is set */
-  bool guarded;  /* loop with a flag: running its commands with the flag down changes nothing */
+  int64_t trips;     /* loop, up to its end command: how often; -1: while the bool at src, src_offset is set */
+  bool guarded;      /* loop with a flag: running its commands with the flag down changes nothing */
   const char *label; /* "dot_general+add+maximum (mnist_mlp.c:41)" */
   double flops;      /* of one run; estimates, for the profiler's roofline */
   uint64_t bytes;    /* read and written */
@@ -183,7 +183,7 @@ qn_status qn_ring_next(qn_ring *r, qn_tensors **out_tensors);
 typedef struct qn_step_stats {
   uint64_t calls, recordings_created, recordings_live, profiled_calls;
   uint64_t host_points; /* how often the host has looked at a loop's flag */
-  bool binary_cached; /* the program came from the cache */
+  bool binary_cached;   /* the program came from the cache */
 } qn_step_stats;
 void qn_step_get_stats(qn_step *s, qn_step_stats *out_stats);
 /* Drops recordings that are not in flight, and with them the step's hold on their arguments. */

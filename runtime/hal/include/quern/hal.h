@@ -51,7 +51,8 @@ typedef struct qn_device_caps {
   uint32_t max_bindings;    /* buffers a kernel may use, the parameter buffer not counted */
   uint32_t subgroup_size;   /* as reported; nothing may depend on it for correctness */
   uint32_t vector_lanes;    /* f32 lanes worth using: 16, 8, 4 or 1 */
-  uint32_t max_loop_rounds; /* of all loops that an item runs, as measured at opening; UINT32_MAX: no bound found. Beyond it, loops just end */
+  uint32_t
+      max_loop_rounds; /* of all loops that an item runs, as measured at opening; UINT32_MAX: no bound found. Beyond it, loops just end */
   uint32_t cache_line;
   uint64_t memory_bytes, max_buffer_bytes, max_range_bytes; /* range: one binding's window */
   bool f16, f64, i64, i16, i8;                              /* arithmetic in kernels */
