@@ -80,7 +80,8 @@ Test(structural_regions, scatter_of_two_operands) {
   QN_ASSERT_OK(qn_graph_eval_ref(f, (const void *[]){a, b, at, p, q}, (void *[]){y, z}));
   cr_expect(y[0] == 501 && y[1] == 52 && y[2] == 3);
   cr_expect(z[0] == 5 && z[1] == 9 && z[2] == 0);
-  QN_EXPECT_FAIL(qn_vjp_graph(f, &g), QN_UNSUPPORTED, "scatter has no reverse derivative: its body is none of add, multiply");
+  QN_EXPECT_FAIL(qn_vjp_graph(f, &g), QN_UNSUPPORTED,
+                 "scatter has no reverse derivative: its body is none of add, multiply");
   QN_ASSERT_OK(qn_vmap_graph(f, 2, (const int[]){-1, -1, 0, -1, -1}, &g));
   const int32_t lanes[] = {1, 1, 3, 0, 2, 2, -1, 0};
   float y2[6], z2[6];
