@@ -325,16 +325,18 @@ static qn_status need_eval(const qn_fit_steps *s, kind *k) {
 }
 
 /* A step with a look at everything that it leaves behind. */
-static qn_status train_checked(const qn_fit_steps *s, kind *k, qn_tensors *const *args, qn_tensors **out_result) {
+static qn_status train_checked(const qn_fit_steps *s, kind *k, qn_tensors *state, qn_tensors *batch,
+                               qn_tensors **out_result) {
+  qn_tensors *const args[] = {state, batch};
   qn_kept *kept = NULL;
   qn_traced fn = {0};
-  int64_t state = 0, result = 0;
+  int64_t in_state = 0, in_result = 0;
   qn_status st = QN_OK;
   QN_TRY(qn_kept_take(args, 2, &kept));
   QN_TRY_GOTO(st, qn_step_call(k->train, args, 2, out_result, NULL), done);
-  QN_TRY_GOTO(st, qn_kept_count_nans(args[0], &state), done);
-  QN_TRY_GOTO(st, qn_kept_count_nans(*out_result, &result), done);
-  if (state + result > 0) {
+  QN_TRY_GOTO(st, qn_kept_count_nans(state, &in_state), done);
+  QN_TRY_GOTO(st, qn_kept_count_nans(*out_result, &in_result), done);
+  if (in_state + in_result > 0) {
     QN_TRY_GOTO(st, trace_train(s->fit, &s->init.result, &k->batch, &fn), done);
     QN_TRY_GOTO(st, qn_kept_explain(kept, s->device, s->options->cache, &fn), done);
   }
@@ -352,12 +354,11 @@ qn_status qn_steps_train(qn_fit_steps *s, qn_tensors *state, const uint32_t *row
   QN_TRY(find_kind(s, count, &k));
   QN_TRY(need_train(s, k));
   QN_TRY(fill_batch(k, &s->fit->train, rows, &batch));
-  qn_tensors *const args[] = {state, batch};
-  if (s->options->check_nans)
-    QN_TRY(train_checked(s, k, args, out_result));
-  else
-    QN_TRY(qn_step_call(k->train, args, 2, out_result, NULL));
   k->called = true;
+  if (s->options->check_nans)
+    return train_checked(s, k, state, batch, out_result);
+  qn_tensors *const args[] = {state, batch};
+  QN_TRY(qn_step_call(k->train, args, 2, out_result, NULL));
   return QN_OK;
 }
 
