@@ -148,7 +148,6 @@ static bool reduce_window_lower(qn_rule *r, qn_val *out) {
     return true;
   }
   qn_type y = {.rank = x.rank}; /* only the number of windows is asked for */
-  qn_val first = QN_NULL_VAL;
   for (int i = 0; i < n; ++i) {
     qn_dtype t = qn_val_type(r->in[i])->dtype;
     qn_val padding = known ? qn_window_identity(r->g, qn_combiner_op(body, i), t) : qn_scalar(r->g, t, 0.0);
@@ -178,8 +177,8 @@ static bool reduce_window_lower(qn_rule *r, qn_val *out) {
   } else {
     memmove(in + n + 1, in + n + 2, (size_t)(n + captures) * sizeof *in);
   }
-  first = qn_graph_add(r->g, QN_OP_REDUCE, mark ? in : in + 1, (size_t)(r->in_count + (mark ? 2 : 0)), &over, &body, 1,
-                       QN_HERE);
+  qn_val first = qn_graph_add(r->g, QN_OP_REDUCE, mark ? in : in + 1, (size_t)(r->in_count + (mark ? 2 : 0)), &over,
+                              &body, 1, QN_HERE);
   for (int i = 0; i < n && qn_val_ok(first); ++i)
     out[i] = qn_val_result(first, mark ? i + 1 : i);
   qn_graph_release(optional);
