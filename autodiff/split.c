@@ -1,5 +1,6 @@
 /* One graph as two: the first half computes what the late parameters do not reach, and hands over what the second needs of it. What the
- * second half can compute from parameters that both know is not handed over, and neither are broadcasts and other moves: their operand is. */
+ * second half can compute from parameters that both know is not handed over, and neither are broadcasts and other moves, or what simple
+ * arithmetic makes of one value: their operand is. */
 #include "engine.h"
 
 static bool is_cheap(const qn_graph *j, const qn_node *n) {
@@ -8,6 +9,34 @@ static bool is_cheap(const qn_graph *j, const qn_node *n) {
   if (n->op == QN_OP_CONVERT)
     return qn_graph_type(j, n->operands[0])->dtype == QN_BOOL;
   return moves[n->op];
+}
+
+/* The value that v is a cheap elementwise function of, together with what is free: itself, or one further down. */
+static uint32_t source_of(const qn_graph *j, const bool *bound, uint32_t v, int depth) {
+  static const bool simple[QN_OP_COUNT] = {
+      [QN_OP_ADD] = true,     [QN_OP_SUBTRACT] = true, [QN_OP_MULTIPLY] = true, [QN_OP_NEGATE] = true,
+      [QN_OP_SQUARE] = true,  [QN_OP_SELECT] = true,   [QN_OP_COMPARE] = true,  [QN_OP_CONVERT] = true,
+      [QN_OP_MAXIMUM] = true, [QN_OP_MINIMUM] = true,  [QN_OP_AND] = true,      [QN_OP_NOT] = true};
+  const qn_node *n = qn_graph_def(j, v);
+  uint32_t source = 0;
+  if (!simple[n->op] || depth == 0)
+    return v;
+  for (int k = 0; k < n->operand_count; ++k) {
+    if (!bound[n->operands[k]])
+      continue;
+    uint32_t s = source_of(j, bound, n->operands[k], depth - 1);
+    if (source != 0 && s != source)
+      return v;
+    source = s;
+  }
+  return source != 0 ? source : v;
+}
+
+/* Is it no loss to hand over the source instead? */
+static bool follows(const qn_graph *j, const bool *bound, const bool *needed, uint32_t v) {
+  enum { DEPTH = 4 };
+  uint32_t s = source_of(j, bound, v, DEPTH);
+  return s != v && (needed[s] || qn_type_bytes(qn_graph_type(j, s)) <= qn_type_bytes(qn_graph_type(j, v)));
 }
 
 /* Marks by value: reached by late parameters; reached by early ones that are not free. */
@@ -69,7 +98,7 @@ bool qn_split_make(qn_split *s) {
     uint32_t v = n->first_result;
     bool early = !s->is_late[v] && bound[v];
     bool hand = early && (n->op == QN_OP_PARAMETER || is_needed(n, named) ||
-                          (s->keep ? s->keep(j, n, s->user) : !is_cheap(j, n)));
+                          (s->keep ? s->keep(j, n, s->user) : !is_cheap(j, n) && !follows(j, bound, needed, v)));
     for (int k = 0; hand && k < n->result_count; ++k)
       residual[v + (uint32_t)k] = needed[v + (uint32_t)k];
     for (int k = 0; !hand && k < n->operand_count; ++k)

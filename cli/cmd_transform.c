@@ -144,11 +144,7 @@ static qn_status transform(job *j, const char *path, qn_text *out) {
       if (strcmp(steps[k].option, name) == 0)
         QN_TRY(steps[k].apply(j, i, steps[k].kind));
   }
-  qn_graph *plain = NULL;
-  QN_TRY(qn_graph_plain(j->g, &plain));
-  qn_graph_print(plain, out);
-  qn_graph_release(plain);
-  return qn_text_check(out);
+  return qn_graph_print_plain(j->g, out);
 }
 
 static int run(const cli_args *args) {

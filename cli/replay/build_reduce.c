@@ -83,6 +83,83 @@ static void reduce(replay_build *b) {
   qn_graph_release(region);
 }
 
+/* ---- windows ---- */
+
+static qn_attr_window window_of(const replay_build *b) {
+  qn_attr_window a = {.size = qn_replay_dims(b->attrs, "window_dimensions"),
+                      .stride = qn_replay_dims(b->attrs, "window_strides")};
+  const cJSON *padding = qn_replay_get(b->attrs, "padding");
+  bool dilated = qn_replay_get(b->attrs, "base_dilations") != NULL;
+  a.base_dilation = qn_replay_dims(b->attrs, "base_dilations");
+  a.window_dilation = qn_replay_dims(b->attrs, "window_dilations");
+  a.pad_low.n = a.pad_high.n = a.size.n;
+  for (int i = 0; i < a.size.n; i++) {
+    const cJSON *pair = cJSON_GetArrayItem(padding, i);
+    a.pad_low.d[i] = cJSON_GetArrayItem(pair, 0)->valueint;
+    a.pad_high.d[i] = cJSON_GetArrayItem(pair, 1)->valueint;
+    if (!dilated)
+      a.base_dilation.d[i] = a.window_dilation.d[i] = 1;
+  }
+  if (!dilated)
+    a.base_dilation.n = a.window_dilation.n = a.size.n;
+  return a;
+}
+
+static void reduce_window(replay_build *b) {
+  qn_op op = qn_op_find(qn_replay_text(b->attrs, "body"));
+  qn_attr_window a = window_of(b);
+  if (b->in_count == 1) {
+    b->out[0] = qn_reduce_window_op(X, op, &a);
+    return;
+  }
+  qn_graph *region = NULL;
+  qn_status st = qn_region_binary(op, qn_val_type(X)->dtype, &region);
+  if (st != QN_OK) {
+    (void)qn_graph_fail(b->g, QN_HERE, st, "%s", qn_error_message());
+    return;
+  }
+  qn_reduce_window(b->in, b->in + 1, 1, &a, region, b->out);
+  qn_graph_release(region);
+}
+
+static void avg_pool(replay_build *b) {
+  qn_attr_window a = window_of(b);
+  b->out[0] = qn_avg_pool(X, &a, qn_replay_number(b->attrs, "count_include_pad", 0) > 0);
+}
+
+static qn_status select_region(const char *name, qn_dtype t, qn_graph **out) {
+  static const char *const names[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
+  int direction = 0;
+  while (direction < QN_CMP_GE && strcmp(names[direction], name) != 0)
+    direction++;
+  qn_graph *g;
+  QN_TRY(qn_graph_create("select", &g));
+  qn_val v[2] = {qn_graph_param(g, qn_type_scalar(t), NULL), QN_NULL_VAL};
+  v[1] = qn_graph_param(g, qn_type_scalar(t), NULL);
+  qn_val y = qn_compare(v[0], v[1], (qn_compare_direction)direction, QN_CMP_DEFAULT);
+  qn_status st = qn_graph_seal(g, &y, 1);
+  if (st == QN_OK)
+    *out = g;
+  else
+    qn_graph_release(g);
+  return st;
+}
+
+static void select_and_scatter(replay_build *b) {
+  qn_graph *select = NULL, *scatter = NULL;
+  qn_attr_window a = window_of(b);
+  qn_dtype t = qn_val_type(X)->dtype;
+  qn_status st = select_region(qn_replay_text(b->attrs, "select"), t, &select);
+  if (st == QN_OK)
+    st = qn_region_binary(qn_op_find(qn_replay_text(b->attrs, "scatter")), t, &scatter);
+  if (st != QN_OK)
+    (void)qn_graph_fail(b->g, QN_HERE, st, "%s", qn_error_message());
+  else
+    b->out[0] = qn_select_and_scatter(X, b->in[1], b->in[2], &a, select, scatter);
+  qn_graph_release(select);
+  qn_graph_release(scatter);
+}
+
 /* ---- statistics ---- */
 
 #define AXES                                                                                                           \
@@ -198,6 +275,9 @@ static void rms_norm(replay_build *b) {
 
 const replay_op qn_replay_reduce[] = {
     {"reduce", reduce},
+    {"reduce_window", reduce_window},
+    {"avg_pool", avg_pool},
+    {"select_and_scatter", select_and_scatter},
     {"jnp.sum", sum},
     {"jnp.prod", prod},
     {"jnp.max", max_op},

@@ -170,6 +170,18 @@ static void searchsorted(replay_build *b) {
 static void argmax(replay_build *b) { b->out[0] = qn_argmax(X, number(b, "axis", 0)); }
 static void argmin(replay_build *b) { b->out[0] = qn_argmin(X, number(b, "axis", 0)); }
 
+/* lax.cumsum, cumprod, cummax, cummin. */
+static void cumulative(replay_build *b, qn_op op) {
+  b->out[0] = qn_cumulative_op_at(QN_HERE, X, op, number(b, "axis", 0), number(b, "reverse", 0) > 0);
+}
+static void cumsum(replay_build *b) { cumulative(b, QN_OP_ADD); }
+static void cumprod(replay_build *b) { cumulative(b, QN_OP_MULTIPLY); }
+static void cummax(replay_build *b) { cumulative(b, QN_OP_MAXIMUM); }
+static void cummin(replay_build *b) { cumulative(b, QN_OP_MINIMUM); }
+static void cumlogsumexp(replay_build *b) {
+  b->out[0] = qn_cumlogsumexp(X, number(b, "axis", 0), number(b, "reverse", 0) > 0);
+}
+
 static void one_hot(replay_build *b) {
   int rank = qn_val_type(X)->rank + 1;
   int64_t axis = number(b, "axis", -1), permutation[QN_MAX_RANK];
@@ -202,6 +214,11 @@ const replay_op qn_replay_shape[] = {
     {"jnp.searchsorted", searchsorted},
     {"jnp.argmax", argmax},
     {"jnp.argmin", argmin},
+    {"lax.cumsum", cumsum},
+    {"lax.cumprod", cumprod},
+    {"lax.cummax", cummax},
+    {"lax.cummin", cummin},
+    {"lax.cumlogsumexp", cumlogsumexp},
     {"one_hot", one_hot},
     {NULL, NULL},
 };

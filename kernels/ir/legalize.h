@@ -35,9 +35,9 @@ typedef struct legalizer {
   qn_kbuild b;
   qn_sink *s; /* &b.sink */
   uint32_t max_lanes;
-  bool wide64;     /* 64-bit mulhi, popcnt and clz exist */
+  bool wide64;       /* 64-bit mulhi, popcnt and clz exist */
   uint32_t *factors; /* per instruction: copies of a loop's body */
-  uint32_t *first; /* per old value: its first part in pool */
+  uint32_t *first;   /* per old value: its first part in pool */
   lword *pool;
   size_t pool_count, pool_capacity;
   lview *views;

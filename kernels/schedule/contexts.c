@@ -30,8 +30,8 @@ static void add_costs(const qn_graph *g, uint32_t *cost) {
   for (size_t i = 0; i < qn_graph_node_count(g); i++) {
     const qn_node *n = qn_graph_node(g, i);
     qn_op_kind kind = qn_op_get(n->op)->kind;
-    uint32_t sum =
-        kind == QN_KIND_ELEMENTWISE || n->op == QN_OP_PAD || n->op == QN_OP_CONCATENATE || n->op == QN_OP_GATHER;
+    uint32_t sum = kind == QN_KIND_ELEMENTWISE || n->op == QN_OP_PAD || n->op == QN_OP_WINDOWS ||
+                   n->op == QN_OP_CONCATENATE || n->op == QN_OP_GATHER;
     for (int j = 0; j < n->operand_count && sum < 1u << 16; j++)
       sum += cost[n->operands[j]];
     for (int j = 0; j < n->result_count; j++)

@@ -410,6 +410,67 @@ static qn_sval emit_pad(qn_emit *e, const qn_node *n, const qn_type *t, const qn
   return qs_select(e->k, ok, x, value);
 }
 
+/* Along one axis: the operand's index of element `w` of window `o` (of `n`), and where it has one. */
+static qn_sval window_index(qn_emit *e, const qn_attr_window *a, int axis, int64_t n, int64_t size, qn_ix o, qn_ix w,
+                            qn_ix *out) {
+  int64_t step = a->base_dilation.d[axis], dilation = a->window_dilation.d[axis], least = -a->pad_low.d[axis],
+          most = (n - 1) * a->stride.d[axis] + least, count = a->size.d[axis];
+  qn_ix at = qn_ix_mul_const(e, o, a->stride.d[axis]);
+  qn_sval ok = {0};
+  if (a->phased && step > 1 && (dilation == 1 || dilation == -1)) { /* the first of them, then by whole elements */
+    int64_t up = dilation > 0 ? step - 1 : 0, lift = least < 0 ? (step - 1 - least) / step : 0,
+            last = (count - 1) / step;
+    at = qn_ix_add_const(e, at, least + lift * step + up);
+    if (count % step) {
+      qn_ix rest = qn_ix_mod_const(e, at, step), first = dilation > 0 ? qn_ix_sub_from(e, step - 1, rest) : rest;
+      qn_sval element = qn_ix_value(e, last ? qn_ix_add(e, first, qn_ix_mul_const(e, w, step)) : first);
+      ok = qs_lt(e->k, element, qn_emit_i32(e, count));
+    }
+    at = qn_ix_add_const(e, qn_ix_div_const(e, at, step), -lift);
+    *out = last ? qn_ix_add(e, at, qn_ix_mul_const(e, w, dilation)) : at;
+    least = (least + (lift * step) + up) / step - lift - (dilation < 0 ? last : 0);
+    most = (most + (lift * step) + up) / step - lift + (dilation > 0 ? last : 0);
+    return qn_emit_and(e, ok, in_range(e, *out, 0, size, least, most));
+  }
+  if (count != 1) {
+    int64_t reach = (count - 1) * dilation;
+    at = qn_ix_add(e, at, qn_ix_mul_const(e, w, dilation));
+    least += reach < 0 ? reach : 0;
+    most += reach > 0 ? reach : 0;
+  }
+  *out = at = qn_ix_add_const(e, at, -a->pad_low.d[axis]);
+  ok = in_range(e, at, 0, (size - 1) * step + 1, least, most);
+  if (step == 1)
+    return ok;
+  /* The remainder of a negative position doesn't matter: that lane is masked already. */
+  qn_sval rest = qn_ix_value(e, qn_ix_mod_const(e, at, step));
+  *out = qn_ix_div_const(e, at, step);
+  return qn_emit_and(e, ok, qs_eq(e->k, rest, qn_emit_i32(e, 0)));
+}
+
+static qn_sval emit_windows(qn_emit *e, const qn_node *n, const qn_type *t, const qn_ix *idx, qn_sval mask) {
+  const qn_attr_window *a = n->attr;
+  const qn_type *in = type_of(e, n->operands[0]);
+  qn_ix at[QN_MAX_RANK];
+  qn_sval ok = {0};
+  int w = a->size.n;
+  for (int i = 0; i < t->rank; i++)
+    at[i] = idx[i];
+  for (int i = 0; i < a->size.n; i++) {
+    int64_t step = a->base_dilation.d[i], dilation = a->window_dilation.d[i], count = a->size.d[i];
+    if (a->phased && step > 1 && (dilation == 1 || dilation == -1))
+      count = (count + step - 1) / step;
+    qn_ix o = t->dims[i] == 1 ? qn_ix_const(e, 0) : idx[i];
+    ok = qn_emit_and(
+        e, ok, window_index(e, a, i, t->dims[i], in->dims[i], o, count != 1 ? idx[w++] : qn_ix_const(e, 0), &at[i]));
+  }
+  qn_sval value = qn_emit_value(e, n->operands[1], NULL, (qn_sval){0});
+  if (!ok.id)
+    return qn_emit_value(e, n->operands[0], at, mask);
+  qn_sval x = qn_emit_value(e, n->operands[0], at, qn_emit_and(e, mask, ok));
+  return qs_select(e->k, ok, x, value);
+}
+
 static qn_sval emit_concatenate(qn_emit *e, const qn_node *n, const qn_type *t, const qn_ix *idx, qn_sval mask) {
   int64_t axis = ((const qn_attr_axis *)n->attr)->dimension, begin = t->dims[axis];
   qn_ix at[QN_MAX_RANK];
@@ -551,6 +612,7 @@ static const struct {
              {QN_OP_REVERSE, emit_reverse},
              {QN_OP_SLICE, emit_slice},
              {QN_OP_PAD, emit_pad},
+             {QN_OP_WINDOWS, emit_windows},
              {QN_OP_CONCATENATE, emit_concatenate},
              {QN_OP_IOTA, emit_iota},
              {QN_OP_BITCAST_CONVERT, emit_bitcast},

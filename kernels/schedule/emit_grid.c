@@ -82,15 +82,15 @@ uint32_t qn_part_groups(const qn_schedule *s, const sched_part *p) {
   static emit_slots (*const cut[])(const qn_schedule *, const sched_part *) = {
       [PART_MAP] = qn_map_slots,         [PART_ROW] = qn_row_slots,   [PART_CONTRACT] = qn_contract_slots,
       [PART_SCATTER] = qn_scatter_slots, [PART_SORT] = qn_sort_slots, [PART_MATRIX] = qn_matrix_slots,
-      [PART_UPDATE] = qn_map_slots};
+      [PART_SCAN] = qn_scan_slots,       [PART_UPDATE] = qn_map_slots};
   return cut[p->kind](s, p).groups;
 }
 
 void qn_emit_part(qn_emit *e) {
   static void (*const emit[])(qn_emit *) = {
-      [PART_MAP] = qn_emit_map,         [PART_ROW] = qn_emit_row,   [PART_CONTRACT] = qn_emit_contract,
-      [PART_SCATTER] = qn_emit_scatter, [PART_SORT] = qn_emit_sort, [PART_MATRIX] = qn_emit_matrix,
-      [PART_UPDATE] = qn_emit_update};
+      [PART_MAP] = qn_emit_map,         [PART_ROW] = qn_emit_row,      [PART_CONTRACT] = qn_emit_contract,
+      [PART_SCATTER] = qn_emit_scatter, [PART_SORT] = qn_emit_sort,    [PART_MATRIX] = qn_emit_matrix,
+      [PART_SCAN] = qn_emit_scan,       [PART_UPDATE] = qn_emit_update};
   e->origin.on = false;
   for (size_t i = 0; i < e->part->input_count; i++)
     e->s->values[e->part->inputs[i].value].read_by = e->part_index + 1;

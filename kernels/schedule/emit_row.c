@@ -56,7 +56,7 @@ emit_slots qn_row_slots(const qn_schedule *s, const sched_part *p) {
 /* ---- bodies ---- */
 
 /* x with op(identity, x) == x for every x, the sign of zero included. */
-static qn_sval identity(qn_emit *e, qn_op op, qn_dtype t) {
+qn_sval qn_emit_identity(qn_emit *e, qn_op op, qn_dtype t) {
   bool f = qn_dtype_is_float(t);
   unsigned bits = (unsigned)(8 * qn_dtype_size(t));
   uint64_t ones = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1, top = UINT64_C(1) << (bits - 1);
@@ -98,7 +98,7 @@ static void combine(qn_emit *e, const accumulator *acc, const qn_sval *a, const 
 }
 
 static qn_sval start_value(qn_emit *e, const accumulator *a, int i) {
-  qn_sval init = a->simple != QN_OP_NONE ? identity(e, a->simple, a->dtype[i]) : qs_bits(e->k, a->dtype[i], 0);
+  qn_sval init = a->simple != QN_OP_NONE ? qn_emit_identity(e, a->simple, a->dtype[i]) : qs_bits(e->k, a->dtype[i], 0);
   return qn_kb_splat(e->b, init, e->lanes);
 }
 

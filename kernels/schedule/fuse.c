@@ -94,7 +94,8 @@ static uint32_t own_cost(const qn_node *n) {
                {QN_OP_GATHER, 8},
                {QN_OP_DYNAMIC_UPDATE_SLICE, 6},
                {QN_OP_CONCATENATE, 4},
-               {QN_OP_PAD, 4}};
+               {QN_OP_PAD, 4},
+               {QN_OP_WINDOWS, 4}};
   for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
     if (costs[i].op == n->op)
       return costs[i].cost;
@@ -191,7 +192,7 @@ static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type
 static bool is_hero_of(const qn_schedule *s, int part, uint32_t v) {
   const sched_part *p = &s->parts[part];
   const qn_node *n = qn_graph_def(s->g, v);
-  if (p->kind == PART_CONTRACT || p->kind == PART_SCATTER || p->kind == PART_SORT)
+  if (p->kind == PART_CONTRACT || p->kind == PART_SCATTER || p->kind == PART_SORT || p->kind == PART_SCAN)
     return n == qn_graph_node(s->g, p->hero);
   for (size_t i = 0; i < p->reduce_count; i++)
     if (n == qn_graph_node(s->g, p->reduces[i]))
@@ -577,6 +578,45 @@ static qn_status open_matrix(qn_schedule *s, uint32_t index) {
   return QN_OK;
 }
 
+/* Rows are walked once or twice, so operands that cost much are computed before. */
+static qn_status open_scan(qn_schedule *s, uint32_t index) {
+  const qn_node *n = qn_graph_node(s->g, index);
+  bool twice = ((const qn_attr_cumulative *)n->attr)->block > 0;
+  for (int i = 0; i < n->operand_count; i++) {
+    uint32_t v = n->operands[i];
+    if (!s->values[v].material && (s->no_fusion || (twice && s->values[v].cost > CHEAP_COST)))
+      QN_TRY(materialise(s, v));
+    QN_TRY(settle(s, v, -1, ++s->walks));
+  }
+  if (!new_part(s, PART_SCAN, type_of(s, n->first_result), index))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  int part = (int)s->part_count - 1;
+  for (int i = 0; i < n->operand_count; i++)
+    QN_TRY(need(s, part, n->operands[i], qn_type_same_shape(type_of(s, n->operands[i]), type_of(s, n->first_result))));
+  for (int i = 0; i < n->result_count; i++) {
+    sched_value *sv = &s->values[n->first_result + (uint32_t)i];
+    sv->align = sv->dep = part;
+    sv->part = -1;
+    sv->space = SPACE_P;
+    sv->cost = COST_MAX;
+    sv->sources = UINT64_C(1) << ((n->first_result + (uint32_t)i) % 64);
+  }
+  return QN_OK;
+}
+
+/* Every window that holds an element asks for it. */
+static qn_status settle_window(qn_schedule *s, const qn_node *n) {
+  uint32_t v = n->operands[0];
+  const qn_node *x = qn_graph_def(s->g, v);
+  while (!s->values[v].material && x->op == QN_OP_BROADCAST_IN_DIM) {
+    v = x->operands[0];
+    x = qn_graph_def(s->g, v);
+  }
+  if (!s->values[v].material && s->values[v].cost > CHEAP_COST)
+    QN_TRY(materialise(s, v));
+  return QN_OK;
+}
+
 /* ---- the walk ---- */
 
 /* What computing `v` from memory takes, each value counted once, as far as `most`. */
@@ -601,6 +641,8 @@ static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
   const qn_op_def *def = qn_op_get(n->op);
   uint32_t v = n->first_result;
   sched_value *sv = &s->values[v];
+  if (n->op == QN_OP_WINDOWS)
+    QN_TRY(settle_window(s, n));
   inherit(s, n, sv);
   sv->part = -1;
   if (sv->carry) /* a commit */
@@ -641,8 +683,13 @@ static qn_status check_size(const qn_schedule *s, const qn_node *n) {
 static const struct {
   qn_op op;
   qn_status (*open)(qn_schedule *s, uint32_t index);
-} openers[] = {{QN_OP_DOT_GENERAL, open_contract}, {QN_OP_CONVOLUTION, open_contract}, {QN_OP_REDUCE, place_reduce},
-               {QN_OP_SCATTER, open_scatter},      {QN_OP_SORT_RUNS, open_sort},       {QN_OP_WHILE, open_loop}};
+} openers[] = {{QN_OP_DOT_GENERAL, open_contract},
+               {QN_OP_CONVOLUTION, open_contract},
+               {QN_OP_REDUCE, place_reduce},
+               {QN_OP_SCATTER, open_scatter},
+               {QN_OP_SORT_RUNS, open_sort},
+               {QN_OP_CUMULATIVE, open_scan},
+               {QN_OP_WHILE, open_loop}};
 
 bool qn_op_opens_part(qn_op op) {
   for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)

@@ -17,6 +17,12 @@ double qn_part_flops(const qn_schedule *s, const sched_part *p) {
     qn_contraction_of(s->g, qn_graph_node(s->g, p->hero), qn_emit_grid(s->caps).lanes, &c);
     return 2 * elements * (double)c.k_n;
   }
+  if (p->kind == PART_SORT) { /* comparisons: with all others of a stretch, or one and the search's share */
+    const qn_attr_runs *a = qn_graph_node(s->g, p->hero)->attr;
+    return elements * (a->sorted == 1 ? (double)a->length : 2);
+  }
+  if (p->kind == PART_MATRIX)
+    return p->domain.rank ? 2 * elements * (double)p->domain.dims[p->domain.rank - 1] : 0;
   for (size_t i = 0; i < p->reduce_count; i++) {
     uint32_t c = s->values[qn_graph_node(s->g, p->reduces[i])->operands[0]].cost;
     cost += 1 + (c < 4096 ? c : 0);

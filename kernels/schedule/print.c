@@ -35,7 +35,7 @@ static void print_loop(const qn_schedule *s, const sched_part *p, size_t index, 
 }
 
 void qn_schedule_print(const qn_schedule *s, qn_text *out) {
-  static const char *const kinds[] = {"map", "row", "contract", "scatter", "sort", "matrix", "loop", "update"};
+  static const char *const kinds[] = {"map", "row", "contract", "scatter", "sort", "matrix", "scan", "loop", "update"};
   qn_arena scratch = {0};
   for (int level = 0; level < s->level_count; level++) {
     for (size_t i = 0; i < s->part_count; i++) {

@@ -24,6 +24,7 @@ typedef enum part_kind {
   PART_SCATTER,
   PART_SORT,
   PART_MATRIX,
+  PART_SCAN,
   PART_LOOP,
   PART_UPDATE
 } part_kind;
@@ -201,7 +202,8 @@ typedef struct emit_slots {
   uint32_t groups, items;
 } emit_slots;
 
-/* kinds (emit_map.c, emit_row.c, emit_contract.c, emit_scatter.c, emit_sort.c, emit_matrix.c): each knows its cut into slots and emits the body for this group */
+/* kinds (emit_map.c, emit_row.c, emit_contract.c, emit_scatter.c, emit_sort.c, emit_scan.c, emit_matrix.c): each knows its cut into slots and emits
+ * the body for this group */
 typedef struct emit_grid {
   uint32_t items, lanes;
 } emit_grid;
@@ -212,6 +214,7 @@ emit_slots qn_contract_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_scatter_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_sort_slots(const qn_schedule *s, const sched_part *p);
 emit_slots qn_matrix_slots(const qn_schedule *s, const sched_part *p);
+emit_slots qn_scan_slots(const qn_schedule *s, const sched_part *p);
 void qn_emit_map(qn_emit *e);
 void qn_emit_update(qn_emit *e);
 typedef void (*qn_emit_body)(qn_emit *e, const qn_ix *idx, qn_sval mask);
@@ -222,6 +225,7 @@ void qn_emit_contract(qn_emit *e);
 void qn_emit_scatter(qn_emit *e);
 void qn_emit_sort(qn_emit *e);
 void qn_emit_matrix(qn_emit *e);
+void qn_emit_scan(qn_emit *e);
 uint32_t qn_part_groups(const qn_schedule *s, const sched_part *p);
 void qn_emit_part(qn_emit *e);
 
@@ -236,7 +240,9 @@ void qn_emit_close(qn_emit *e, size_t mark);
 /* Takes a linear lane index apart over `shape` and makes it the origin. */
 void qn_emit_set_origin(qn_emit *e, qn_ix linear, const qn_type *shape, qn_ix *out);
 uint32_t qn_emit_fit_lanes(uint32_t lanes, int64_t count); /* the largest power of two <= both, at least 1 */
-qn_type qn_row_results(const sched_part *p);               /* shape of a row part's results */
+/* A scalar that one of the simple bodies leaves others alone with (emit_row.c). */
+qn_sval qn_emit_identity(qn_emit *e, qn_op op, qn_dtype t);
+qn_type qn_row_results(const sched_part *p); /* shape of a row part's results */
 
 /* ---- place.c: parts -> levels, and where every value lives ---- */
 typedef struct sched_copy {

@@ -54,9 +54,7 @@ qn_dtype qn_dtype_wide(qn_dtype t) { return t == QN_F16 || t == QN_BF16 ? QN_F32
 
 qn_dtype qn_dtype_part(qn_dtype t) { return t == QN_C64 ? QN_F32 : t == QN_C128 ? QN_F64 : QN_DTYPE_NONE; }
 
-qn_dtype qn_dtype_complex(qn_dtype part) {
-  return part == QN_F32 ? QN_C64 : part == QN_F64 ? QN_C128 : QN_DTYPE_NONE;
-}
+qn_dtype qn_dtype_complex(qn_dtype part) { return part == QN_F32 ? QN_C64 : part == QN_F64 ? QN_C128 : QN_DTYPE_NONE; }
 
 qn_dtype qn_dtype_unsigned(qn_dtype t) {
   static const qn_dtype by_size[17] = {[1] = QN_U8, [2] = QN_U16, [4] = QN_U32, [8] = QN_U64};

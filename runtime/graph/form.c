@@ -116,6 +116,29 @@ static const qn_field solve_fields[] = {
     FIELD(qn_attr_solve, unit_diagonal, BOOL, "unit_diagonal", .pretty = NULL),
 };
 
+#define WINDOW(member, name_, absent_)                                                                                 \
+  FIELD(qn_attr_window, member, DIMS, name_, .optional = true, .per_axis = true, .absent = (absent_))
+#define PADDING                                                                                                        \
+  FIELD(qn_attr_window, pad_low, PAIRS, "padding", .high = offsetof(qn_attr_window, pad_high), .optional = true,       \
+        .per_axis = true)
+static const qn_field reduce_window_fields[] = {
+    WINDOW(base_dilation, "base_dilations", 1), PADDING, WINDOW(window_dilation, "window_dilations", 1),
+    FIELD(qn_attr_window, size, DIMS, "window_dimensions", .pretty = NULL), WINDOW(stride, "window_strides", 1)};
+static const qn_field windows_fields[] = {WINDOW(base_dilation, "base_dilations", 1),
+                                          PADDING,
+                                          FIELD(qn_attr_window, phased, BOOL, "phased", .optional = true),
+                                          WINDOW(window_dilation, "window_dilations", 1),
+                                          WINDOW(size, "window_dimensions", 1),
+                                          WINDOW(stride, "window_strides", 1)};
+static const qn_field select_and_scatter_fields[] = {PADDING, WINDOW(size, "window_dimensions", 1),
+                                                     WINDOW(stride, "window_strides", 1)};
+static const qn_field cumulative_fields[] = {
+    FIELD(qn_attr_cumulative, block, I64, "block", .optional = true),
+    FIELD(qn_attr_cumulative, dimension, I64, "dimension", .pretty = NULL),
+    FIELD(qn_attr_cumulative, reverse, BOOL, "reverse", .optional = true),
+    FIELD(qn_attr_cumulative, totals, BOOL, "totals", .optional = true),
+};
+
 #define FIELDS(list) .fields = (list), .field_count = (int)(sizeof(list) / sizeof *(list))
 
 static const qn_form forms[] = {
@@ -139,6 +162,10 @@ static const qn_form forms[] = {
      .parse = qn_parse_precision_form},
     {QN_OP_REDUCE, FIELDS(reduce_fields), .combiner = true, .print = qn_print_reduce_form,
      .parse = qn_parse_reduce_form},
+    {QN_OP_REDUCE_WINDOW, FIELDS(reduce_window_fields), .generic = true, .combiner = true},
+    {QN_OP_SELECT_AND_SCATTER, FIELDS(select_and_scatter_fields), .generic = true},
+    {QN_OP_WINDOWS, FIELDS(windows_fields)},
+    {QN_OP_CUMULATIVE, FIELDS(cumulative_fields)},
     {QN_OP_DOT_GENERAL, .types = QN_TYPES_FUNCTIONAL, FIELDS(dot_fields), .group = "dot_dimension_numbers",
      .mnemonic = "dot"},
     {QN_OP_CONVOLUTION, .types = QN_TYPES_FUNCTIONAL, FIELDS(conv_fields), .group = "dimension_numbers",
@@ -160,12 +187,31 @@ static const qn_form forms[] = {
     {QN_OP_TRIANGULAR_SOLVE, FIELDS(solve_fields), .generic = true},
 };
 
+/* Linear algebra that StableHLO lacks: XLA's custom calls, without configuration but for the last. LU's is known to its TPU backend alone. */
+static const qn_form foreign_forms[] = {
+    {QN_OP_GEQRF, .target = "Qr"},
+    {QN_OP_HOUSEHOLDER_PRODUCT, .target = "ProductOfElementaryHouseholderReflectors"},
+    {QN_OP_LU, .target = "LuDecomposition"},
+    {QN_OP_EIGH, .target = "Eigh", .config = "1,1,100,1e-6"}, /* the lower triangle, ascending, sweeps, tolerance */
+};
+
 const qn_form *qn_form_get(qn_op op) {
   static const qn_form plain;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (forms[i].op == op)
       return &forms[i];
+  for (size_t i = 0; i < sizeof foreign_forms / sizeof *foreign_forms; i++)
+    if (foreign_forms[i].op == op)
+      return &foreign_forms[i];
   return &plain;
+}
+
+static void copy_dims(char *to, const char *from) {
+  qn_dims d;
+  memcpy(&d, from, sizeof d);
+  size_t n = d.n < 0 ? 0 : d.n > QN_MAX_RANK ? QN_MAX_RANK : (size_t)d.n;
+  memcpy(to, &d.n, sizeof d.n);
+  memcpy(to + offsetof(qn_dims, d), d.d, n * sizeof d.d[0]);
 }
 
 void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size) {
@@ -185,11 +231,10 @@ void qn_form_copy_attr(qn_op op, void *to, const void *from, size_t size) {
     char *out = (char *)to + f->offset;
     const char *in = (const char *)from + f->offset;
     if (f->kind == QN_FIELD_DIMS) {
-      qn_dims d;
-      memcpy(&d, in, sizeof d);
-      size_t n = d.n < 0 ? 0 : d.n > QN_MAX_RANK ? QN_MAX_RANK : (size_t)d.n;
-      memcpy(out, &d.n, sizeof d.n);
-      memcpy(out + offsetof(qn_dims, d), d.d, n * sizeof d.d[0]);
+      copy_dims(out, in);
+    } else if (f->kind == QN_FIELD_PAIRS) {
+      copy_dims(out, in);
+      copy_dims((char *)to + f->high, (const char *)from + f->high);
     } else {
       memcpy(out, in, sizes[f->kind]);
     }

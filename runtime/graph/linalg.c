@@ -74,8 +74,9 @@ static qn_graph *pair_graph(const char *name, qn_place at, qn_val a, qn_val b, b
               s->dims[s->rank == 1 ? 0 : s->rank - 2] == qn_matrix_rows(t);
   if (fits)
     return a.graph;
-  (void)qn_graph_fail(a.graph, at, QN_INVALID, "%s: operand 1 is %s, expected columns (or a vector) of %lld rows for %s",
-                      name, qn_type_str(s), (long long)qn_matrix_rows(t), qn_type_str(t));
+  (void)qn_graph_fail(a.graph, at, QN_INVALID,
+                      "%s: operand 1 is %s, expected columns (or a vector) of %lld rows for %s", name, qn_type_str(s),
+                      (long long)qn_matrix_rows(t), qn_type_str(t));
   return NULL;
 }
 
@@ -234,9 +235,20 @@ qn_val qn_linalg_matrix_power_at(qn_place at, qn_val a, int64_t n) {
  * a / 2^s, squared s times. As s depends on the values, all squarings are made and those kept that count. A norm that 16 do not reach gives NaN,
  * as in JAX. */
 static qn_val expm(qn_val a) {
-  static const double c13[] = {64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
-                               10559470521600,    670442572800,      33522128640,      1323241920,       40840800,
-                               960960,            16380,             182,              1};
+  static const double c13[] = {64764752532480000,
+                               32382376266240000,
+                               7771770303897600,
+                               1187353796428800,
+                               129060195264000,
+                               10559470521600,
+                               670442572800,
+                               33522128640,
+                               1323241920,
+                               40840800,
+                               960960,
+                               16380,
+                               182,
+                               1};
   static const double c7[] = {17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1};
   qn_type t = *qn_val_type(a);
   bool wide = t.dtype == QN_F64;

@@ -371,6 +371,16 @@ static bool set_field(qn_parser *p, const qn_stmt *s, const qn_field *f, const q
     if (a->kind != QN_A_STRING)
       return qn_parse_fail_at(p, s->at, "%s: %s is no string", s->name, f->name);
     memcpy(at, &a->text, sizeof a->text);
+  } else if (f->kind == QN_FIELD_PAIRS) {
+    qn_dims d[2] = {{0}, {0}};
+    if (a->kind != QN_A_INTS || a->count > 2 * QN_MAX_RANK || a->count % 2)
+      return qn_parse_fail_at(p, s->at, "%s: %s is no list of at most %d pairs of integers", s->name, f->name,
+                              (int)QN_MAX_RANK);
+    d[0].n = d[1].n = (int32_t)(a->count / 2);
+    for (size_t i = 0; i < a->count; i++)
+      d[i % 2].d[i / 2] = a->ints[i];
+    memcpy(at, &d[0], sizeof d[0]);
+    memcpy((char *)record + f->high, &d[1], sizeof d[1]);
   } else if (f->kind == QN_FIELD_ENUM) {
     int32_t x = a->kind == QN_A_WORD ? word_index(f, a->text) : -1;
     if (x < 0)
@@ -420,6 +430,17 @@ static bool check_known(qn_parser *p, const qn_stmt *s, const qn_attr *list) {
   return true;
 }
 
+/* What the text may leave out, for each axis of operand 0. */
+static void fill_axes(const qn_stmt *s, const qn_field *f, void *record) {
+  qn_dims d = {0};
+  d.n = s->operand_count > 0 ? qn_val_type(s->operands[0])->rank : 0;
+  for (int i = 0; i < d.n; i++)
+    d.d[i] = f->absent;
+  memcpy((char *)record + f->offset, &d, sizeof d);
+  if (f->kind == QN_FIELD_PAIRS)
+    memcpy((char *)record + f->high, &d, sizeof d);
+}
+
 bool qn_parse_fields(qn_parser *p, const qn_stmt *s, void *record) {
   const qn_form *form = s->form;
   const qn_attr *group = form->group ? qn_parse_attr_find(s->attrs, form->group) : NULL;
@@ -427,6 +448,10 @@ bool qn_parse_fields(qn_parser *p, const qn_stmt *s, void *record) {
     return false;
   for (int i = 0; i < form->field_count; i++) {
     const qn_attr *a = find_field(form, &form->fields[i], s->attrs);
+    if (!a && form->fields[i].per_axis) {
+      fill_axes(s, &form->fields[i], record);
+      continue;
+    }
     if (!a && form->fields[i].optional) {
       if (form->fields[i].absent)
         memcpy((char *)record + form->fields[i].offset, &form->fields[i].absent, sizeof(int64_t));

@@ -1,6 +1,6 @@
 /* Graphs in plain StableHLO: what only Quern knows (marks, custom derivatives, its own operations) is put in simpler words, so that other tools
  * read the text. Values stay the same; derivatives taken afterwards are those of the words. */
-#include "graph_impl.h"
+#include "text_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,8 @@ static spell_fn spelling_of(const qn_graph *g, const qn_node *n) {
 }
 
 static bool is_own(const qn_graph *g, const qn_node *n) {
-  return strncmp(qn_op_get(n->op)->name, "quern.", 6) == 0 || spelling_of(g, n);
+  bool named = strncmp(qn_op_get(n->op)->name, "quern.", 6) == 0 && !qn_form_get(n->op)->target;
+  return named || spelling_of(g, n);
 }
 
 static bool has_own(const qn_graph *g) {

@@ -160,6 +160,20 @@ void qn_print_region_close(qn_printer *p) {
 }
 
 /* ---- operations ---- */
+/* dense<[[0, 1], [0, 0]]> : tensor<2x2xi64>, one number where all are the same. */
+static void print_pairs(qn_text *out, const qn_dims *low, const qn_dims *high) {
+  bool same = low->n > 0;
+  for (int i = 0; i < low->n; i++)
+    same = same && low->d[i] == low->d[0] && high->d[i] == low->d[0];
+  qn_text_puts(out, "dense<");
+  if (same)
+    qn_text_add(out, "%" PRId64, low->d[0]);
+  for (int i = 0; i < low->n && !same; i++)
+    qn_text_add(out, "%s[%" PRId64 ", %" PRId64 "]%s", i ? ", " : "[", low->d[i], high->d[i],
+                i + 1 == low->n ? "]" : "");
+  qn_text_add(out, "> : tensor<%dx2xi64>", (int)low->n);
+}
+
 static void print_field_value(qn_printer *p, const qn_field *f, const void *attr, bool generic, const char *enum_name) {
   const char *at = (const char *)attr + f->offset;
   qn_dims d;
@@ -176,6 +190,11 @@ static void print_field_value(qn_printer *p, const qn_field *f, const void *attr
     for (int i = 0; i < d.n; i++)
       qn_text_add(p->out, "%s%" PRId64, i ? ", " : "", d.d[i]);
     qn_text_puts(p->out, ">");
+  } else if (f->kind == QN_FIELD_PAIRS) {
+    qn_dims high;
+    memcpy(&d, at, sizeof d);
+    memcpy(&high, (const char *)attr + f->high, sizeof high);
+    print_pairs(p->out, &d, &high);
   } else if (f->kind == QN_FIELD_I64) {
     memcpy(&wide, at, sizeof wide);
     qn_text_add(p->out, generic ? "%" PRId64 " : i64" : "%" PRId64, wide);
@@ -297,18 +316,23 @@ static size_t function_index(qn_printer *p, const qn_graph *region) {
 
 /* Quern's own operations: custom_call @quern.custom_vjp(%0) {called_computations = [@fn_0, @fn_1, @fn_2]}. */
 static void print_custom_call(qn_printer *p, const qn_graph *g, const qn_node *n) {
-  qn_text_add(p->out, "stablehlo.custom_call @%s(", qn_op_get(n->op)->name);
+  const qn_form *form = qn_form_get(n->op);
+  bool foreign = p->foreign && form->target;
+  qn_text_add(p->out, "stablehlo.custom_call @%s(", foreign ? form->target : qn_op_get(n->op)->name);
   qn_print_operands(p, n, 0, n->operand_count);
   qn_text_puts(p->out, ")");
+  if (foreign && form->config)
+    qn_text_add(p->out, " {backend_config = \"%s\"}", form->config);
+  bool braces = n->region_count > 0 || form->field_count > 0;
+  qn_text_puts(p->out, braces ? " {" : "");
   for (int r = 0; r < n->region_count; r++)
-    qn_text_add(p->out, "%s@fn_%zu", r ? ", " : " {called_computations = [", function_index(p, n->regions[r]));
-  const qn_form *form = qn_form_get(n->op);
+    qn_text_add(p->out, "%s@fn_%zu", r ? ", " : "called_computations = [", function_index(p, n->regions[r]));
   qn_text_puts(p->out, n->region_count ? "]" : "");
   for (int i = 0; i < form->field_count; i++) {
-    qn_text_add(p->out, "%s%s = ", i || n->region_count ? ", " : " {", form->fields[i].name);
+    qn_text_add(p->out, "%s%s = ", i || n->region_count ? ", " : "", form->fields[i].name);
     print_field_value(p, &form->fields[i], n->attr, true, form->fields[i].name);
   }
-  qn_text_puts(p->out, n->region_count || form->field_count ? "}" : "");
+  qn_text_puts(p->out, braces ? "}" : "");
   qn_print_types(p, g, n, QN_TYPES_FUNCTIONAL);
 }
 
@@ -415,8 +439,8 @@ static void print_function(qn_printer *p, const qn_graph *g, const char *visibil
   p->scope = NULL;
 }
 
-void qn_graph_print(const qn_graph *g, qn_text *out) {
-  qn_printer p = {.out = out};
+static void print_module(const qn_graph *g, bool foreign, qn_text *out) {
+  qn_printer p = {.out = out, .foreign = foreign};
   qn_text_puts(out, "module ");
   print_symbol(out, qn_graph_name(g));
   qn_text_puts(out, " {\n");
@@ -428,4 +452,14 @@ void qn_graph_print(const qn_graph *g, qn_text *out) {
   }
   qn_text_puts(out, "}\n");
   free(p.functions);
+}
+
+void qn_graph_print(const qn_graph *g, qn_text *out) { print_module(g, false, out); }
+
+qn_status qn_graph_print_plain(const qn_graph *g, qn_text *out) {
+  qn_graph *plain = NULL;
+  QN_TRY(qn_graph_plain(g, &plain));
+  print_module(plain, true, out);
+  qn_graph_release(plain);
+  return qn_text_check(out);
 }

@@ -4,7 +4,6 @@
 
 #include "quern/ops.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,25 +158,26 @@ static bool place_captures(slim *s) {
 }
 
 /* ---- loops ---- */
-/* The constant that the body adds to carry i, NaN if it does something else. */
-static double step_of(const qn_node *n, int i) {
+/* Does the body make carry k of itself as it makes carry i? */
+static bool same_step(const qn_node *n, int i, int k) {
   const qn_graph *body = n->regions[1];
-  uint32_t own = qn_graph_param_at(body, (size_t)i);
-  const qn_node *add = qn_graph_def(body, qn_graph_result(body, (size_t)i));
-  double x;
-  if (add->op != QN_OP_ADD)
-    return (double)NAN;
-  uint32_t other = add->operands[0] == own ? add->operands[1] : add->operands[0];
-  bool own_is_there = add->operands[0] == own || add->operands[1] == own;
-  return own_is_there && qn_graph_type(body, own)->rank == 0 && qn_graph_constant_at(body, other, 0, &x) ? x
-                                                                                                         : (double)NAN;
+  uint32_t own_i = qn_graph_param_at(body, (size_t)i), own_k = qn_graph_param_at(body, (size_t)k);
+  uint32_t at_i = qn_graph_result(body, (size_t)i), at_k = qn_graph_result(body, (size_t)k);
+  const qn_node *x = qn_graph_def(body, at_i), *y = qn_graph_def(body, at_k);
+  if (x->op == QN_OP_PARAMETER || x->region_count || !qn_node_same(body, x, body, y) ||
+      at_i - x->first_result != at_k - y->first_result)
+    return false;
+  for (int p = 0; p < x->operand_count; p++)
+    if (x->operands[p] == own_i || y->operands[p] == own_k ? x->operands[p] != own_i || y->operands[p] != own_k
+                                                           : x->operands[p] != y->operands[p])
+      return false;
+  return true;
 }
 
 /* An earlier carry that always has the value of carry i: the same start, the same step. */
 static int twin_of(const slim *s, int i) {
-  double step = step_of(s->n, i);
-  for (int k = 0; step == step && k < i; k++)
-    if (s->keep[k] && qn_val_same(s->operands[k], s->operands[i]) && step_of(s->n, k) == step)
+  for (int k = 0; k < i; k++)
+    if (s->keep[k] && qn_val_same(s->operands[k], s->operands[i]) && same_step(s->n, i, k))
       return k;
   return -1;
 }

@@ -12,7 +12,8 @@ typedef enum qn_field_kind {
   QN_FIELD_I32,
   QN_FIELD_BOOL,
   QN_FIELD_ENUM,
-  QN_FIELD_TEXT
+  QN_FIELD_TEXT,
+  QN_FIELD_PAIRS /* two lists of one length: dense<[[low, high], ..]> */
 } qn_field_kind;
 
 typedef struct qn_field {
@@ -25,6 +26,8 @@ typedef struct qn_field {
   bool second;              /* the right-hand list of "key = [..] x [..]" */
   bool optional;            /* may be absent, then `absent` */
   int64_t absent;           /* integers */
+  bool per_axis;            /* where absent: that for each axis of operand 0 */
+  size_t high;              /* PAIRS: offset of the second list */
 } qn_field;
 
 typedef enum qn_form_types {
@@ -52,6 +55,7 @@ typedef struct qn_form {
   bool comparator;              /* region 0 takes two scalars per sorted operand; what it takes more is captured */
   bool combiner;                /* region 0 takes two scalars per result; what it takes more is captured */
   bool control;                 /* regions use the values around them in the text; here all take the same captures */
+  const char *target, *config;  /* the custom call by which XLA knows it, and its backend_config (NULL: none) */
   void (*print)(qn_printer *p, const qn_graph *g, const qn_node *n); /* everything behind "%0 = " */
   bool (*parse)(qn_parser *p, qn_stmt *s);  /* everything behind the op's name, in the pretty form */
   bool (*finish)(qn_parser *p, qn_stmt *s); /* after either form: attributes as `fields` names them */
@@ -93,6 +97,7 @@ struct qn_printer {
   const qn_scope *scope;
   const qn_graph **functions; /* private functions to print behind @main, as met */
   size_t function_count, function_capacity;
+  bool foreign; /* custom calls have the names by which others know them */
 };
 void qn_text_operand(qn_printer *p, uint32_t id);
 void qn_print_operands(qn_printer *p, const qn_node *n, int first, int count);

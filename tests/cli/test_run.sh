@@ -62,7 +62,7 @@ for t in b:3xbf16 h:3xf16; do
 done
 
 # ---- what JAX recorded ----
-for p in add_one vmap_dot dynamic_slice; do
+for p in add_one vmap_dot dynamic_slice complex_math; do
   for device in cpu cpu-ref; do
     run 0 $data/$p.mlir --in $data/$p.safetensors --compare $data/$p.safetensors --device $device
     has "results agree"
@@ -73,6 +73,13 @@ has '"passed":true'
 has '"fallbacks":0'
 has '"differ":0'
 if command -v python3 >/dev/null; then python3 -c 'import json, sys; json.load(sys.stdin)' <<<"$out" || say "no JSON: $out"; fi
+
+# Complex arrays: pairs in safetensors files, one array in NumPy's.
+for f in c.safetensors c.npz; do
+  run 0 $data/complex_math.mlir --in $data/complex_math.safetensors --device cpu --out "$work/$f"
+  run 0 $data/complex_math.mlir --in $data/complex_math.safetensors --device cpu-ref --compare "$work/$f"
+done
+grep -q '"out3.re"' "$work/c.safetensors" || say "no out3.re"
 
 # ---- a comparison that fails: one line for each result, exit code 1 ----
 run 0 $data/vmap_dot.mlir --in $data/vmap_dot.safetensors --device cpu --out "$work/o.safetensors"

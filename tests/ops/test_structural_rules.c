@@ -207,6 +207,8 @@ static void barrier(qn_graph *g, const qn_val *in, qn_val *out) {
   qn_optimization_barrier(in, 2, out);
 }
 
+#include "window_subjects.h"
+
 #define F(rank, ...) qn_type_of(QN_F64, rank, __VA_ARGS__)
 #define I(rank, ...) qn_type_of(QN_I32, rank, __VA_ARGS__)
 
@@ -229,6 +231,7 @@ static size_t subjects(subject *s) {
   s[n++] = (subject){"reduce_named", 1, 3, {F(2, 2, 3)}, reduce_named, 0};
   s[n++] = (subject){"reduce_argmax", 1, 2, {F(2, 3, 5)}, reduce_argmax, 0};
   s[n++] = (subject){"reduce_two", 4, 2, {F(2, 3, 2), F(2, 3, 2), fs, fs}, reduce_two, 0};
+  n = window_subjects(s, n);
   s[n++] = (subject){"dot", 2, 1, {F(2, 3, 4), F(1, 4)}, dot, 0};
   s[n++] = (subject){"dot_general", 2, 1, {F(4, 2, 3, 2, 4), F(4, 4, 5, 2, 3)}, dot_stacked, 0};
   s[n++] = (subject){"take", 2, 1, {F(3, 2, 4, 3), I(2, 2, 3)}, take, 5};
@@ -482,7 +485,7 @@ static void check_subject(const subject *s, uint64_t seed) {
 }
 
 static void check_named(const char *prefix) {
-  subject s[40];
+  subject s[96];
   size_t n = subjects(s), found = 0;
   for (size_t i = 0; i < n; ++i)
     if (strncmp(s[i].name, prefix, strlen(prefix)) == 0) {
@@ -501,6 +504,9 @@ Test(structural_rules, pad) { check_named("pad"); }
 Test(structural_rules, concatenate) { check_named("concatenate"); }
 Test(structural_rules, dynamic) { check_named("dynamic"); }
 Test(structural_rules, reduce) { check_named("reduce"); }
+Test(structural_rules, window) { check_named("window"); }
+Test(structural_rules, choice) { check_named("choice"); }
+Test(structural_rules, running) { check_named("running"); }
 Test(structural_rules, dot) { check_named("dot"); }
 Test(structural_rules, take) { check_named("take"); }
 Test(structural_rules, gather) { check_named("gather"); }

@@ -27,6 +27,8 @@ typedef struct rule_case {
 static const rule_case cases[] = {
     {"stop_gradient(x) -> x", F4, ONE_PARAM,
      "%r = stablehlo.custom_call @quern.stop_gradient(%x) : ($) -> $ return %r : $", GIVES("%x")},
+    {"checkpoint_name(x) -> x", F4, ONE_PARAM,
+     "%r = stablehlo.custom_call @quern.checkpoint_name(%x) {name = \"h\"} : ($) -> $ return %r : $", GIVES("%x")},
     {"x+0 -> x", I4, ONE_PARAM, CONST("0") BIN("add", "%x", "%c"), GIVES("%x")},
     {"0+x -> x", I4, ONE_PARAM, CONST("0") BIN("add", "%c", "%x"), GIVES("%x")},
     {"x+(-0.0) -> x", F4, ONE_PARAM, CONST("-0.0") BIN("add", "%x", "%c"), GIVES("%x")},

@@ -93,9 +93,7 @@ qn_val qn_matrix_tri(qn_val x, bool lower, int strict) {
   return qn_select(compare_places(x.graph, &t, how), x, qn_like(x, 0));
 }
 
-qn_val qn_matrix_eye(qn_graph *g, qn_type t) {
-  return qn_convert(compare_places(g, &t, QN_CMP_EQ), t.dtype);
-}
+qn_val qn_matrix_eye(qn_graph *g, qn_type t) { return qn_convert(compare_places(g, &t, QN_CMP_EQ), t.dtype); }
 
 qn_val qn_matrix_spread(qn_val d, int axis_from_end, int64_t size) {
   if (!qn_val_ok(d))
@@ -210,6 +208,13 @@ void qn_matrix_batch(qn_batch *b, qn_val *out) {
     out[i] = qn_val_result(first, i);
 }
 
+void qn_matrix_refuse(qn_rule *r, qn_val *out) {
+  (void)out;
+  (void)qn_graph_fail(r->g, r->node->place, QN_UNSUPPORTED,
+                      "%s: no derivative of a step of a factorisation; quern.qr, quern.eigh and quern.svd have one",
+                      qn_op_get(r->node->op)->name);
+}
+
 bool qn_matrix_widen(qn_rule *r, qn_val *out) {
   qn_dtype t = qn_val_type(r->in[0])->dtype;
   if (t != QN_F16 && t != QN_BF16)
@@ -217,8 +222,7 @@ bool qn_matrix_widen(qn_rule *r, qn_val *out) {
   qn_val in[2] = {QN_NULL_VAL, QN_NULL_VAL};
   for (int i = 0; i < r->in_count; i++)
     in[i] = qn_convert(r->in[i], QN_F32);
-  qn_val first =
-      qn_graph_add_typed(r->g, r->node->op, in, (size_t)r->in_count, r->attr, NULL, 0, NULL, r->node->place);
+  qn_val first = qn_graph_add_typed(r->g, r->node->op, in, (size_t)r->in_count, r->attr, NULL, 0, NULL, r->node->place);
   for (int i = 0; i < r->out_count && qn_val_ok(first); i++) {
     out[i] = qn_val_result(first, i);
     if (qn_val_type(out[i])->dtype == QN_F32)

@@ -55,6 +55,8 @@ qn_val qn_axis_to_front(qn_val x, int64_t axis);
 qn_op qn_combiner_op(const qn_graph *body, int index);
 /* The references of the seven that it knows; integers and bool as 64 bits, extended by their sign. */
 double qn_fold_f(qn_op op, double a, double x);
+/* A scalar that the operation leaves others alone with (reduce.c); 0 for a sum, whose sign it takes. */
+qn_val qn_fold_identity(qn_graph *g, qn_op op, qn_dtype dtype);
 uint64_t qn_fold_u(qn_op op, qn_dtype dtype, uint64_t a, uint64_t x);
 
 #endif

@@ -55,7 +55,7 @@ static qn_val extreme_integer(qn_graph *g, qn_op op, qn_dtype dtype) {
   return qn_constant(g, qn_type_scalar(dtype), &element);
 }
 
-static qn_val identity_of(qn_graph *g, qn_op op, qn_dtype dtype) {
+qn_val qn_fold_identity(qn_graph *g, qn_op op, qn_dtype dtype) {
   bool extreme = op == QN_OP_MAXIMUM || op == QN_OP_MINIMUM || op == QN_OP_AND;
   if (extreme && !qn_dtype_is_float(dtype))
     return extreme_integer(g, op, dtype);
@@ -77,7 +77,7 @@ static void batch_initial(qn_batch *b, int n, qn_val *in, qn_val *late, qn_op *l
       return;
     }
     late[i] = in[n + i];
-    in[n + i] = identity_of(b->g, late_op[i], qn_val_type(in[i])->dtype);
+    in[n + i] = qn_fold_identity(b->g, late_op[i], qn_val_type(in[i])->dtype);
   }
 }
 
@@ -364,7 +364,7 @@ qn_val qn_reduce_op_at(qn_place at, qn_val x, qn_op op, int axes_count, const in
   qn_status st = qn_region_binary(op, t.dtype, &body);
   if (st != QN_OK)
     return qn_graph_fail(g, at, st, "reduce: %s", qn_error_message());
-  qn_val init = identity_of(g, op, t.dtype), y;
+  qn_val init = qn_fold_identity(g, op, t.dtype), y;
   qn_reduce_at(at, &x, &init, 1, over.n, over.d, body, &y);
   qn_graph_release(body);
   if (!keepdims || !qn_val_ok(y))

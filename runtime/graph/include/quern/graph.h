@@ -134,8 +134,13 @@ typedef struct qn_attr_conv {
   int64_t feature_group_count, batch_group_count;
 } qn_attr_conv;
 typedef struct qn_attr_window {
-  qn_dims size, stride, base_dilation, window_dilation, pad_low, pad_high;
+  qn_dims size, stride, base_dilation, window_dilation, pad_low, pad_high; /* select_and_scatter leaves the dilations out */
+  bool phased; /* quern.windows alone: what falls between elements is left out of windows without dilation, not padding */
 } qn_attr_window;
+typedef struct qn_attr_cumulative {
+  int64_t dimension, block; /* block 0: the whole axis */
+  bool reverse, totals;
+} qn_attr_cumulative;
 typedef struct qn_attr_sort {
   int64_t dimension;
   bool is_stable;
@@ -275,9 +280,11 @@ uint64_t qn_graph_hash(const qn_graph *g);
 qn_status qn_graph_verify(const qn_graph *g); /* types by the rows' rules, order, regions; sealing does it */
 /* StableHLO text: one module with @main. */
 void qn_graph_print(const qn_graph *g, qn_text *out);
-/* The same values without marks, custom derivatives and quern.* operations, so that others can read the text. QN_UNSUPPORTED names one that
- * cannot be said in StableHLO. */
+/* The same values without marks, custom derivatives and quern.* operations, but for linear algebra that XLA knows by custom calls. QN_UNSUPPORTED
+ * names an operation that cannot be said in StableHLO. */
 qn_status qn_graph_plain(const qn_graph *g, qn_graph **out_graph);
+/* Text of that for others to read: QR, LU and eigenvalues have XLA's names. */
+qn_status qn_graph_print_plain(const qn_graph *g, qn_text *out);
 /* Reads such text, or what JAX prints: several functions, calls (inlined), regions, pretty and generic forms. `name` is the file's name
  * for messages ("file:line:column: expected ..."). The result is sealed. */
 qn_status qn_graph_parse(const char *text, size_t size, const char *name, qn_graph **out_graph);

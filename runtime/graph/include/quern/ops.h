@@ -181,6 +181,35 @@ qn_val qn_arg_at(qn_place at, qn_val x, int64_t axis, bool largest); /* i32; fir
 /* A sealed region (acc, x) -> op(acc, x) for scalars of the dtype; release it after use. */
 qn_status qn_region_binary(qn_op op, qn_dtype dtype, qn_graph **out_region);
 
+/* ---- windows ---- */
+/* As qn_reduce, over each window; padding takes no part. Every list of `window` has an entry per axis. */
+void qn_reduce_window_at(qn_place at, const qn_val *x, const qn_val *init, size_t count, const qn_attr_window *window,
+                         qn_graph *body, qn_val *out);
+#define qn_reduce_window(x, init, count, window, body, out)                                                            \
+  qn_reduce_window_at(QN_HERE, x, init, count, window, body, out)
+/* One operand by a named binary op from its identity. */
+qn_val qn_reduce_window_op_at(qn_place at, qn_val x, qn_op op, const qn_attr_window *window);
+#define qn_reduce_window_op(x, op, window) qn_reduce_window_op_at(QN_HERE, x, op, window)
+/* Each window chooses the element that `select` (earlier, later) -> bool keeps, and `scatter` combines the windows' sources there. Dilations of
+ * `window` are not looked at. */
+qn_val qn_select_and_scatter_at(qn_place at, qn_val x, qn_val source, qn_val init, const qn_attr_window *window,
+                                qn_graph *select, qn_graph *scatter);
+#define qn_select_and_scatter(x, source, init, window, select, scatter)                                                \
+  qn_select_and_scatter_at(QN_HERE, x, source, init, window, select, scatter)
+qn_val qn_max_pool_at(qn_place at, qn_val x, const qn_attr_window *window);
+#define qn_max_pool(x, window) qn_max_pool_at(QN_HERE, x, window)
+/* count_include_pad: divides by the window's size, else by how many of its elements are there. */
+qn_val qn_avg_pool_at(qn_place at, qn_val x, const qn_attr_window *window, bool count_include_pad);
+#define qn_avg_pool(x, window, count_include_pad) qn_avg_pool_at(QN_HERE, x, window, count_include_pad)
+/* Running folds along an axis, from its end with `reverse`: one walk, whatever the length. Negative axes count from the end. */
+qn_val qn_cumulative_op_at(qn_place at, qn_val x, qn_op op, int64_t axis, bool reverse);
+#define qn_cumsum(x, axis, reverse) qn_cumulative_op_at(QN_HERE, x, QN_OP_ADD, axis, reverse)
+#define qn_cumprod(x, axis, reverse) qn_cumulative_op_at(QN_HERE, x, QN_OP_MULTIPLY, axis, reverse)
+#define qn_cummax(x, axis, reverse) qn_cumulative_op_at(QN_HERE, x, QN_OP_MAXIMUM, axis, reverse)
+#define qn_cummin(x, axis, reverse) qn_cumulative_op_at(QN_HERE, x, QN_OP_MINIMUM, axis, reverse)
+qn_val qn_cumlogsumexp_at(qn_place at, qn_val x, int64_t axis, bool reverse);
+#define qn_cumlogsumexp(x, axis, reverse) qn_cumlogsumexp_at(QN_HERE, x, axis, reverse)
+
 /* ---- contractions ---- */
 /* preferred NONE: the operands' dtype. Result order: batch, lhs free, rhs free. */
 qn_val qn_dot_general_at(qn_place at, qn_val lhs, qn_val rhs, const qn_attr_dot *dims, qn_dtype preferred);
