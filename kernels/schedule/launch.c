@@ -34,6 +34,8 @@ double qn_part_flops(const qn_schedule *s, const sched_part *p) {
 
 uint64_t qn_part_bytes(const qn_schedule *s, const sched_part *p) {
   int64_t bytes = 0;
+  if (p->kind == PART_UPDATE)
+    return 2 * (uint64_t)qn_type_bytes(&p->domain);
   for (size_t i = 0; i < p->input_count; i++)
     bytes += qn_type_bytes(qn_graph_type(s->g, p->inputs[i].value));
   for (size_t i = 0; i < p->output_count; i++)

@@ -91,16 +91,37 @@ static void print_cmd(const qn_plan *p, size_t at, qn_text *out) {
               at == p->first_donated_write ? "  <- first donated write" : "");
 }
 
+/* What a loop's commands count for; one whose flag decides, or that never runs, counts once. */
+static double trips_of(const qn_plan_cmd *c) { return c->trips > 0 ? (double)c->trips : 1; }
+
+/* The loop that a command ends; an end without one is taken for its own. */
+static const qn_plan_cmd *loop_of(const qn_plan *p, size_t end) {
+  size_t depth = 1;
+  for (size_t i = end; i > 0 && depth > 0; i--) {
+    const qn_plan_cmd *c = &p->cmds[i - 1];
+    depth += c->kind == QN_CMD_LOOP_END;
+    depth -= c->kind == QN_CMD_LOOP;
+    if (depth == 0)
+      return c;
+  }
+  return &p->cmds[end];
+}
+
 void qn_plan_print(const qn_plan *p, qn_text *out) {
   size_t kinds[QN_CMD_LOOP_END + 1] = {0};
-  double flops = 0;
-  uint64_t bytes = 0;
+  double flops = 0, read_and_written = 0, runs = 1;
   for (size_t i = 0; i < p->cmd_count; i++) {
-    if ((size_t)p->cmds[i].kind <= QN_CMD_LOOP_END)
-      kinds[p->cmds[i].kind]++;
-    flops += p->cmds[i].flops;
-    bytes += p->cmds[i].bytes;
+    const qn_plan_cmd *c = &p->cmds[i];
+    if ((size_t)c->kind <= QN_CMD_LOOP_END)
+      kinds[c->kind]++;
+    if (c->kind == QN_CMD_LOOP)
+      runs *= trips_of(c);
+    else if (c->kind == QN_CMD_LOOP_END)
+      runs /= trips_of(loop_of(p, i));
+    flops += runs * c->flops;
+    read_and_written += runs * (double)c->bytes;
   }
+  uint64_t bytes = read_and_written < 9e18 ? (uint64_t)read_and_written : UINT64_MAX;
   qn_text_add(out, "plan %s: %zu launches, %zu copies, %zu fills, %zu barriers; %zu kernels; %llu inserted copies",
               p->name, kinds[QN_CMD_LAUNCH], kinds[QN_CMD_COPY], kinds[QN_CMD_FILL], kinds[QN_CMD_BARRIER],
               p->code.entry_count, (unsigned long long)p->copies);

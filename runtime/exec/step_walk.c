@@ -229,7 +229,8 @@ static qn_status look(qn_step *s, const qn_step_entry *e, const qn_step_node *n,
   uint8_t flag = 0;
   *out_up = false;
   if (atomic_exchange(&s->interrupted, false))
-    return QN_ERR(QN_CANCELLED, "interrupted in a loop");
+    return QN_ERR(QN_CANCELLED,
+                  "interrupted in a loop; arguments that it was writing in place have to be loaded again");
   QN_TRY(qn_buffer_read(slab_of(s, e, n->slab), n->offset, sizeof flag, &flag));
   s->stats.host_points++;
   *out_up = flag != 0;
