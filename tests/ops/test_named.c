@@ -169,7 +169,7 @@ static void expect_refusal(int which, const char *part) {
   else if (which == 4)
     y = qn_compare(a, a, QN_CMP_LT, QN_CMP_SIGNED);
   else if (which == 5)
-    y = qn_convert(a, QN_C64);
+    y = qn_bitcast_convert(a, QN_C64);
   else if (which == 6)
     y = qn_bitcast_convert(a, QN_F64);
   else if (which == 7)
@@ -197,7 +197,7 @@ Test(named, refusals_name_op_operand_and_place) {
   expect_refusal(2, "exponential: operand 0 is i32[3], expected a float");
   expect_refusal(3, "select: operand 0 is i32[3], expected a bool");
   expect_refusal(4, "compare: comparison type SIGNED does not fit operand 0, which is f32[3]");
-  expect_refusal(5, "convert: to c64");
+  expect_refusal(5, "bitcast_convert: to c64");
   expect_refusal(6, "bitcast_convert: operand 0 is f32[3], expected a last axis of 2 to make f64");
   expect_refusal(7, "reduce_precision: 0 exponent and 3 mantissa bits");
   expect_refusal(8, "clamp: operand 0 is f32[4], expected f32[3] as operand 1");

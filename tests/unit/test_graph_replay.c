@@ -8,7 +8,7 @@
 
 enum { MOST = 256 };
 
-/* A float tensor of the file for every parameter or result, by number: "in0", "out0". Complex ones are not there under that name. */
+/* A tensor of the file for every parameter or result, by number: "in0", "out0"; complex ones are joined of "in0.re" and "in0.im". */
 typedef struct replay {
   const char *path;
   qn_golden_tensor in[MOST], out[MOST];
@@ -27,7 +27,12 @@ static void expect_outputs(const replay *r, const qn_graph *g, const char *which
   qn_status st = qn_graph_eval_ref(g, inputs, outputs);
   cr_expect(st == QN_OK, "%s: %s", r->path, qn_error_message());
   for (size_t i = 0; i < r->out_count; i++) {
-    bool ok = qn_golden_matches(&r->out[i].type, outputs[i], r->out[i].data, r->rtol, r->atol, why, sizeof why);
+    qn_type t = r->out[i].type;
+    if (qn_dtype_is_complex(t.dtype)) { /* compared by parts */
+      t.dims[t.rank++] = 2;
+      t.dtype = t.dtype == QN_C64 ? QN_F32 : QN_F64;
+    }
+    bool ok = qn_golden_matches(&t, outputs[i], r->out[i].data, r->rtol, r->atol, why, sizeof why);
     cr_expect(st != QN_OK || ok, "%s, %s, result %zu: %s", r->path, which, i, why);
     free(outputs[i]);
   }
@@ -108,11 +113,30 @@ Test(replay, transforms, .timeout = 55) {
   qn_golden_close(&suite);
 }
 
-static size_t numbered(const qn_golden *file, const char *prefix, qn_golden_tensor *out) {
+static bool joined(qn_golden *file, qn_arena *arena, const char *name, qn_golden_tensor *out) {
+  qn_golden_tensor part[2];
+  static const char *const suffixes[2] = {".re", ".im"};
+  for (int k = 0; k < 2; k++) {
+    char full[40];
+    (void)snprintf(full, sizeof full, "%s%s", name, suffixes[k]);
+    if (!qn_golden_tensor_find(file, full, &part[k]))
+      return false;
+  }
+  size_t size = qn_dtype_size(part[0].type.dtype), count = (size_t)qn_type_elements(&part[0].type);
+  uint8_t *pairs = qn_arena_alloc(arena, 2 * size * count + 1);
+  cr_assert(pairs != NULL);
+  for (size_t i = 0; i < 2 * count; i++)
+    memcpy(pairs + i * size, (const uint8_t *)part[i % 2].data + i / 2 * size, size);
+  *out = (qn_golden_tensor){part[0].type, pairs};
+  out->type.dtype = size == 4 ? QN_C64 : QN_C128;
+  return true;
+}
+
+static size_t numbered(qn_golden *file, qn_arena *arena, const char *prefix, qn_golden_tensor *out) {
   size_t n = 0;
   for (char name[32]; n < MOST; n++) {
     (void)snprintf(name, sizeof name, "%s%zu", prefix, n);
-    if (!qn_golden_tensor_find(file, name, &out[n]))
+    if (!qn_golden_tensor_find(file, name, &out[n]) && !joined(file, arena, name, &out[n]))
       break;
   }
   return n;
@@ -133,14 +157,16 @@ Test(replay, programs, .timeout = 55) {
     qn_golden file = {0};
     (void)snprintf(path, sizeof path, "%s/%.*s.safetensors", folder, (int)n - 5, e->d_name);
     QN_ASSERT_OK(qn_safetensors_open(path, &file.tensors));
-    r.in_count = numbered(&file, "in", r.in);
-    r.out_count = numbered(&file, "out", r.out);
+    qn_arena arena = {0};
+    r.in_count = numbered(&file, &arena, "in", r.in);
+    r.out_count = numbered(&file, &arena, "out", r.out);
     r.rtol = r.atol = strstr(e->d_name, "bf16") ? 2e-2 : 1e-3; /* bf16 rounds where it is asked to */
     (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
     r.path = path;
     done += r.out_count > 0 && run(&r);
+    qn_arena_free(&arena);
     qn_safetensors_close(file.tensors);
   }
   closedir(dir);
-  cr_expect(done >= 22, "%d programs", done);
+  cr_expect(done >= 40, "%d programs", done);
 }
