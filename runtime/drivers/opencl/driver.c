@@ -88,8 +88,8 @@ static void describe_types(const ocl_api *cl, cl_device_id id, qn_device_caps *c
   c->f16 = extensions && strstr(extensions, "cl_khr_fp16");
   c->f64 = extensions && strstr(extensions, "cl_khr_fp64") && f64 != 0;
   c->i64 = strstr(profile, "FULL_PROFILE") || (extensions && strstr(extensions, "cles_khr_int64"));
-  c->storage8 = c->storage16 = true;
-  c->i16 = c->i8 = c->device_class != QN_CLASS_CPU_SCALAR; /* LLVM 15 in llvmpipe crashes on a select of bytes */
+  /* LLVM 15 in llvmpipe crashes on selects of bytes, and Mesa makes them of wider ones whose result is stored as bytes. */
+  c->i16 = c->i8 = c->storage8 = c->storage16 = c->device_class != QN_CLASS_CPU_SCALAR;
   free(extensions);
 }
 
