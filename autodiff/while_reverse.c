@@ -276,7 +276,6 @@ static bool copy_loop(qn_call *c) {
 }
 
 static qn_status prepare(loop *l, const bool *varies) {
-  qn_call *c = l->c;
   if (l->trips < 0)
     return QN_ERR(QN_UNSUPPORTED,
                   "while: no reverse derivative of a loop whose number of iterations is known only when it runs; use "
@@ -287,7 +286,6 @@ static qn_status prepare(loop *l, const bool *varies) {
   find_reads(l);
   if (!split_joint(l))
     return QN_ERR(QN_OUT_OF_MEMORY, "while: out of memory");
-  (void)c;
   return run_forward(l);
 }
 

@@ -86,8 +86,7 @@ static qn_status put(cli_arrays *a, size_t i, const char *path, const qn_type *t
 static qn_status put_parts(cli_arrays *a, size_t i, const char *path, const qn_safetensor *re,
                            const qn_safetensor *im) {
   qn_type part = a->items[i].type;
-  bool narrow = part.dtype == QN_C64;
-  part.dtype = narrow ? QN_F32 : QN_F64;
+  part.dtype = qn_dtype_part(part.dtype);
   for (int k = 0; k < 2; k++) {
     const qn_type *t = k ? &im->type : &re->type;
     if (!qn_dtype_is_complex(a->items[i].type.dtype) || !qn_type_equal(t, &part))
@@ -97,7 +96,7 @@ static qn_status put_parts(cli_arrays *a, size_t i, const char *path, const qn_s
   if (a->items[i].data)
     return QN_ERR(QN_INVALID, "%s: %s is given twice", path, a->items[i].name);
   QN_TRY(allocate(a, i));
-  size_t size = narrow ? 4 : 8, count = a->items[i].bytes / (2 * size);
+  size_t size = qn_dtype_size(part.dtype), count = a->items[i].bytes / (2 * size);
   uint8_t *to = a->owned[i];
   for (size_t e = 0; e < count; e++) {
     memcpy(to + 2 * e * size, (const uint8_t *)re->data + e * size, size);

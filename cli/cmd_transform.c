@@ -122,6 +122,7 @@ static const struct {
     {"jacrev", by_argnums, QN_TRANSFORM_JACREV},
     {"jvp", plainly, QN_TRANSFORM_JVP},
     {"vjp", plainly, QN_TRANSFORM_VJP},
+    {"remat", plainly, QN_TRANSFORM_REMAT},
     {"vmap", by_lanes, QN_TRANSFORM_VMAP},
     {"size", size_of_lanes, QN_TRANSFORM_IDENTITY},
     {"o", nothing, QN_TRANSFORM_IDENTITY},
@@ -135,11 +136,6 @@ static qn_status transform(job *j, const char *path, qn_text *out) {
   QN_TRY(st);
   for (int i = 0; i < j->args->order_count; i++) {
     const char *name = qn_cli_given(j->args, i);
-    if (strcmp(name, "remat") == 0) {
-      qn_transform t = {0};
-      QN_TRY(qn_transform_find(name, &t.kind));
-      QN_TRY(apply(j, &t));
-    }
     for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
       if (strcmp(steps[k].option, name) == 0)
         QN_TRY(steps[k].apply(j, i, steps[k].kind));

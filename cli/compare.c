@@ -30,7 +30,7 @@ static number number_at(qn_dtype t, const void *data, int64_t i) {
   size_t k = (size_t)i;
   if (!qn_dtype_is_complex(t))
     return (number){real_at(t, data, k), 0};
-  qn_dtype part = t == QN_C64 ? QN_F32 : QN_F64;
+  qn_dtype part = qn_dtype_part(t);
   return (number){real_at(part, data, 2 * k), real_at(part, data, 2 * k + 1)};
 }
 

@@ -82,11 +82,13 @@ static bool find_loops(const qn_kernel *k, loop_list *l) {
   int inner = -1;
   uint32_t *open = malloc((k->count + 1) * sizeof *open); /* loops and conditions: loop + 1, 0 for a condition */
   size_t depth = 0;
-  for (uint32_t i = 1; open && i < k->count; i++) {
+  bool ok = open != NULL;
+  for (uint32_t i = 1; ok && i < k->count; i++) {
     const qn_kinst *in = &k->insts[i];
     l->top[i] = top_of(k, l->top, in);
     if (in->kop == QN_K_LOOP) {
-      if (!QN_RESERVE(l->loops, l->capacity, l->count + 1))
+      ok = QN_RESERVE(l->loops, l->capacity, l->count + 1);
+      if (!ok)
         break;
       double rounds = rounds_to(k, l->top, in->a, in->b, (double)in->imm);
       l->loops[l->count] = (loop){i, 0, inner, isinf(rounds) ? ROUNDS_GUESSED : rounds};
@@ -99,7 +101,6 @@ static bool find_loops(const qn_kernel *k, loop_list *l) {
       inner = l->loops[inner].parent;
     }
   }
-  bool ok = open != NULL && depth == 0;
   free(open);
   return ok;
 }

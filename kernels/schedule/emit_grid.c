@@ -78,24 +78,14 @@ void qn_emit_slots_close(qn_emit *e, const emit_slots *s) {
     qn_kb_close(e->b);
 }
 
-uint32_t qn_part_groups(const qn_schedule *s, const sched_part *p) {
-  static emit_slots (*const cut[])(const qn_schedule *, const sched_part *) = {
-      [PART_MAP] = qn_map_slots,         [PART_ROW] = qn_row_slots,   [PART_CONTRACT] = qn_contract_slots,
-      [PART_SCATTER] = qn_scatter_slots, [PART_SORT] = qn_sort_slots, [PART_MATRIX] = qn_matrix_slots,
-      [PART_SCAN] = qn_scan_slots,       [PART_UPDATE] = qn_map_slots};
-  return cut[p->kind](s, p).groups;
-}
+uint32_t qn_part_groups(const qn_schedule *s, const sched_part *p) { return qn_part_kinds[p->kind].slots(s, p).groups; }
 
 void qn_emit_part(qn_emit *e) {
-  static void (*const emit[])(qn_emit *) = {
-      [PART_MAP] = qn_emit_map,         [PART_ROW] = qn_emit_row,      [PART_CONTRACT] = qn_emit_contract,
-      [PART_SCATTER] = qn_emit_scatter, [PART_SORT] = qn_emit_sort,    [PART_MATRIX] = qn_emit_matrix,
-      [PART_SCAN] = qn_emit_scan,       [PART_UPDATE] = qn_emit_update};
   e->origin.on = false;
   for (size_t i = 0; i < e->part->input_count; i++)
     e->s->values[e->part->inputs[i].value].read_by = e->part_index + 1;
   e->lanes = qn_emit_grid(e->s->caps).lanes;
-  emit[e->part->kind](e);
+  qn_part_kinds[e->part->kind].emit(e);
   qn_emit_memo_drop(e, 0);
   qn_emit_overrides_drop(e, 0);
 }

@@ -4,34 +4,57 @@
  * needs it in memory: a result, an operand of a contraction that isn't cheap to recompute, a value that another part reads. A lazy value that is
  * aligned with the highest part it depends on is then stored by that part, as its epilogue; any other gets a map part. Because a value only ever
  * joins the highest part it depends on, parts stay numbered in dependency order and no cycle can arise. */
-#include "contract.h"
-#include "lower.h"
+#include "fuse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHEAP_COST = 6, COSTLY_SHARED = 48, COST_MAX = 1 << 20, LONG_COST = 2000 };
-
-static bool append_u32(uint32_t **data, size_t *count, size_t *capacity, uint32_t x) {
-  if (!QN_RESERVE(*data, *capacity, *count + 1))
-    return false;
-  (*data)[(*count)++] = x;
-  return true;
-}
-
-static sched_part *new_part(qn_schedule *s, part_kind kind, const qn_type *domain, uint32_t hero) {
-  if (!QN_RESERVE(s->parts, s->part_capacity, s->part_count + 1))
-    return NULL;
-  sched_part *p = &s->parts[s->part_count++];
-  memset(p, 0, sizeof *p);
-  p->kind = kind;
-  p->domain = *domain;
-  p->hero = hero;
-  return p;
-}
+enum { COSTLY_SHARED = 48, LONG_COST = 2000 };
 
 static const qn_type *type_of(const qn_schedule *s, uint32_t v) { return qn_graph_type(s->g, v); }
+
+qn_status qn_fuse_open(qn_schedule *s, part_kind kind, const qn_type *domain, uint32_t hero, int *out_part) {
+  *out_part = -1;
+  if (!QN_RESERVE(s->parts, s->part_capacity, s->part_count + 1))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
+  s->parts[s->part_count] = (sched_part){.kind = kind, .domain = *domain, .hero = hero};
+  *out_part = (int)s->part_count++;
+  return QN_OK;
+}
+
+static qn_status add_output(sched_part *p, uint32_t v) {
+  if (!QN_RESERVE(p->outputs, p->output_capacity, p->output_count + 1))
+    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
+  p->outputs[p->output_count++] = v;
+  return QN_OK;
+}
+
+qn_status qn_fuse_store_results(qn_schedule *s, const qn_node *n, int part) {
+  for (int i = 0; i < n->result_count; i++) {
+    uint32_t v = n->first_result + (uint32_t)i;
+    s->values[v] = (sched_value){.dep = part,
+                                 .align = -1,
+                                 .part = part,
+                                 .material = true,
+                                 .uses = s->values[v].uses,
+                                 .sources = UINT64_C(1) << (v % 64)};
+    QN_TRY(add_output(&s->parts[part], v));
+  }
+  return QN_OK;
+}
+
+void qn_fuse_align_results(qn_schedule *s, const qn_node *n, int part) {
+  for (int i = 0; i < n->result_count; i++) {
+    uint32_t v = n->first_result + (uint32_t)i;
+    sched_value *sv = &s->values[v];
+    sv->align = sv->dep = part;
+    sv->part = -1;
+    sv->space = SPACE_P;
+    sv->cost = COST_MAX;
+    sv->sources = UINT64_C(1) << (v % 64);
+  }
+}
 
 /* ---- shapes ---- */
 
@@ -163,7 +186,7 @@ static void align_move(const qn_schedule *s, const qn_node *n, const qn_type *t,
 
 /* ---- materialising ---- */
 
-static qn_status add_input(sched_part *p, uint32_t v, bool identity) {
+qn_status qn_fuse_add_input(sched_part *p, uint32_t v, bool identity) {
   for (size_t i = 0; i < p->input_count; i++)
     if (p->inputs[i].value == v) {
       p->inputs[i].identity &= identity;
@@ -174,9 +197,6 @@ static qn_status add_input(sched_part *p, uint32_t v, bool identity) {
   p->inputs[p->input_count++] = (sched_input){v, identity};
   return QN_OK;
 }
-
-static qn_status store_in(qn_schedule *s, int part, uint32_t v);
-static qn_status materialise(qn_schedule *s, uint32_t v);
 
 /* Is operand `i` of `n` read at the same element as the result? */
 static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type *t, int i) {
@@ -192,7 +212,7 @@ static bool reads_identity(const qn_schedule *s, const qn_node *n, const qn_type
 static bool is_hero_of(const qn_schedule *s, int part, uint32_t v) {
   const sched_part *p = &s->parts[part];
   const qn_node *n = qn_graph_def(s->g, v);
-  if (p->kind == PART_CONTRACT || p->kind == PART_SCATTER || p->kind == PART_SORT || p->kind == PART_SCAN)
+  if (qn_part_kinds[p->kind].one_node)
     return n == qn_graph_node(s->g, p->hero);
   for (size_t i = 0; i < p->reduce_count; i++)
     if (n == qn_graph_node(s->g, p->reduces[i]))
@@ -201,14 +221,14 @@ static bool is_hero_of(const qn_schedule *s, int part, uint32_t v) {
 }
 
 /* Makes sure that everything part `part` reads to compute `v` is in memory, and notes it as an input. */
-static qn_status need(qn_schedule *s, int part, uint32_t v, bool identity) {
+qn_status qn_fuse_need(qn_schedule *s, int part, uint32_t v, bool identity) {
   sched_value *sv = &s->values[v];
   /* What a later part has stored since is computed here once more: waiting for that part could close a circle. */
   if (sv->material && (sv->part < 0 || sv->part < part))
-    return add_input(&s->parts[part], v, identity);
+    return qn_fuse_add_input(&s->parts[part], v, identity);
   if (!sv->material && sv->align >= 0 && sv->align != part) {
-    QN_TRY(materialise(s, v));
-    return add_input(&s->parts[part], v, identity);
+    QN_TRY(qn_fuse_materialise(s, v));
+    return qn_fuse_add_input(&s->parts[part], v, identity);
   }
   if (sv->align == part && is_hero_of(s, part, v))
     return QN_OK;
@@ -220,30 +240,29 @@ static qn_status need(qn_schedule *s, int part, uint32_t v, bool identity) {
   *(identity ? &sv->walked : &sv->walked_moved) = part + 1;
   qn_status st = QN_OK;
   for (int i = 0; i < n->operand_count && st == QN_OK; i++)
-    st = need(s, part, n->operands[i], identity && reads_identity(s, n, t, i));
+    st = qn_fuse_need(s, part, n->operands[i], identity && reads_identity(s, n, t, i));
   return st;
 }
 
-static qn_status need_all(qn_schedule *s, int part, const uint32_t *values, int count, bool identity) {
+qn_status qn_fuse_need_all(qn_schedule *s, int part, const uint32_t *values, int count, bool identity) {
   for (int i = 0; i < count; i++)
-    QN_TRY(need(s, part, values[i], identity));
+    QN_TRY(qn_fuse_need(s, part, values[i], identity));
   return QN_OK;
 }
 
-static qn_status store_in(qn_schedule *s, int part, uint32_t v) {
+qn_status qn_fuse_store(qn_schedule *s, int part, uint32_t v) {
   sched_value *sv = &s->values[v];
   sv->material = true;
   sv->part = part;
   sched_part *p = &s->parts[part];
   p->cost += sv->cost < COST_MAX ? sv->cost : COST_MAX;
-  if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
+  QN_TRY(add_output(p, v));
   if (is_hero_of(s, part, v))
     return QN_OK;
   const qn_node *n = qn_graph_def(s->g, v);
   const qn_type *t = type_of(s, v);
   for (int i = 0; i < n->operand_count; i++)
-    QN_TRY(need(s, part, n->operands[i], reads_identity(s, n, t, i)));
+    QN_TRY(qn_fuse_need(s, part, n->operands[i], reads_identity(s, n, t, i)));
   return QN_OK;
 }
 
@@ -258,29 +277,25 @@ static int find_map(const qn_schedule *s, uint32_t v) {
   return -1;
 }
 
-static qn_status materialise(qn_schedule *s, uint32_t v) {
+qn_status qn_fuse_materialise(qn_schedule *s, uint32_t v) {
   sched_value *sv = &s->values[v];
   if (sv->material)
     return QN_OK;
   if (sv->align >= 0 && (s->parts[sv->align].output_count < PART_OUTPUTS || is_hero_of(s, sv->align, v)))
-    return store_in(s, sv->align, v);
+    return qn_fuse_store(s, sv->align, v);
   int part = s->no_fusion ? -1 : find_map(s, v);
-  if (part < 0) {
-    if (!new_part(s, PART_MAP, type_of(s, v), 0))
-      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
-    part = (int)s->part_count - 1;
-    s->parts[part].hero = (uint32_t)qn_graph_def_index(s->g, v);
-  }
+  if (part < 0)
+    QN_TRY(qn_fuse_open(s, PART_MAP, type_of(s, v), (uint32_t)qn_graph_def_index(s->g, v), &part));
   s->parts[part].sources |= sv->sources;
   sv->align = part;
   sv->space = SPACE_P;
   sv->dep = part;
   sv->sources |= UINT64_C(1) << (v % 64);
-  return store_in(s, part, v);
+  return qn_fuse_store(s, part, v);
 }
 
 /* Values that another part would have to read are stored before a new part is opened, so that it gets the higher number. */
-static qn_status settle(qn_schedule *s, uint32_t v, int joining, uint32_t walk) {
+qn_status qn_fuse_settle(qn_schedule *s, uint32_t v, int joining, uint32_t walk) {
   sched_value *sv = &s->values[v];
   if (sv->material || sv->settled == walk)
     return QN_OK;
@@ -288,319 +303,11 @@ static qn_status settle(qn_schedule *s, uint32_t v, int joining, uint32_t walk) 
   if (sv->align >= 0) {
     if (sv->align == joining)
       return QN_OK;
-    return materialise(s, v);
+    return qn_fuse_materialise(s, v);
   }
   const qn_node *n = qn_graph_def(s->g, v);
   for (int i = 0; i < n->operand_count; i++)
-    QN_TRY(settle(s, n->operands[i], joining, walk));
-  return QN_OK;
-}
-
-/* ---- contraction operands ---- */
-
-/* Does operand `v` walk memory with stride 1 along its axis `axis`? Follows transposes; anything computed is as good as contiguous. */
-static bool contiguous_along(const qn_schedule *s, uint32_t v, int64_t axis) {
-  for (;;) {
-    const qn_type *t = type_of(s, v);
-    const qn_node *n = qn_graph_def(s->g, v);
-    bool keeps_axes = n->op == QN_OP_REVERSE || n->op == QN_OP_SLICE;
-    if (s->values[v].material || (n->op != QN_OP_TRANSPOSE && !keeps_axes))
-      return axis == t->rank - 1 || t->dims[axis] == 1;
-    if (n->op == QN_OP_REVERSE && qn_dims_has(&((const qn_attr_dims *)n->attr)->dims, axis))
-      return t->dims[axis] == 1;
-    axis = keeps_axes ? axis : ((const qn_attr_dims *)n->attr)->dims.d[axis];
-    v = n->operands[0];
-  }
-}
-
-/* A window's elements are read once for every tap and every tile of columns: only movements are made again each time. */
-static bool stays_lazy(const qn_schedule *s, const qn_node *n, int operand, bool many_rows) {
-  uint32_t v = n->operands[operand];
-  if (n->op == QN_OP_CONVOLUTION && (operand == 0 || many_rows))
-    return s->values[v].cost == 0;
-  return s->values[v].cost <= CHEAP_COST;
-}
-
-static qn_status open_contract(qn_schedule *s, uint32_t index) {
-  const qn_node *n = qn_graph_node(s->g, index);
-  uint32_t result = n->first_result;
-  const qn_type *out = type_of(s, result);
-  int64_t lane_axis = qn_contraction_lane_axis(s->g, n);
-  bool many_rows = lane_axis >= 0 && qn_type_elements(out) > 8 * type_of(s, n->operands[1])->dims[lane_axis];
-  for (int i = 0; i < 2; i++) {
-    uint32_t v = n->operands[i];
-    bool strided = i == 1 && many_rows && !contiguous_along(s, v, lane_axis);
-    if (!s->values[v].material && (s->no_fusion || strided || !stays_lazy(s, n, i, many_rows)))
-      QN_TRY(materialise(s, v));
-    QN_TRY(settle(s, v, -1, ++s->walks));
-  }
-  if (!new_part(s, PART_CONTRACT, type_of(s, result), index))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
-  int part = (int)s->part_count - 1;
-  QN_TRY(need_all(s, part, n->operands, 2, false));
-  sched_value *sv = &s->values[result];
-  inherit(s, n, sv);
-  sv->align = sv->dep = part;
-  sv->space = SPACE_P;
-  sv->cost = COST_MAX;
-  sv->sources = UINT64_C(1) << (result % 64);
-  return QN_OK;
-}
-
-/* ---- reductions ---- */
-
-static uint32_t axes_mask(const qn_dims *d) {
-  uint32_t m = 0;
-  for (int i = 0; i < d->n; i++)
-    m |= 1u << d->d[i];
-  return m;
-}
-
-/* A row part that this reduce may join as another phase or beside another reduction of the same pass. */
-static int find_row(const qn_schedule *s, const qn_node *n, uint32_t mask, int operands) {
-  int dep = -1;
-  uint64_t sources = 0;
-  for (int i = 0; i < n->operand_count; i++) {
-    const sched_value *o = &s->values[n->operands[i]];
-    dep = o->dep > dep ? o->dep : dep;
-    sources |= i < operands ? o->sources : 0;
-  }
-  const qn_type *x = type_of(s, n->operands[0]);
-  for (int p = (int)s->part_count - 1; p >= dep && p >= 0; p--) {
-    const sched_part *part = &s->parts[p];
-    if (part->kind != PART_ROW || part->reduced != mask || !qn_type_same_shape(&part->domain, x))
-      continue;
-    bool fits = p > dep && (part->sources & sources);
-    if (p == dep) {
-      fits = true;
-      for (int i = 0; i < n->operand_count; i++) {
-        const sched_value *o = &s->values[n->operands[i]];
-        fits &= o->dep < p || (i < operands && o->align == p && o->space == SPACE_PR);
-      }
-    }
-    if (fits)
-      return p;
-  }
-  return -1;
-}
-
-static qn_status place_reduce(qn_schedule *s, uint32_t index) {
-  const qn_node *n = qn_graph_node(s->g, index);
-  int operands = n->operand_count / 2;
-  uint32_t mask = axes_mask(&((const qn_attr_dims *)n->attr)->dims);
-  int part = s->no_fusion ? -1 : find_row(s, n, mask, operands);
-  for (int i = 0; i < n->operand_count; i++) {
-    if (s->no_fusion)
-      QN_TRY(materialise(s, n->operands[i]));
-    QN_TRY(settle(s, n->operands[i], part, ++s->walks));
-  }
-  if (part < 0) {
-    if (!new_part(s, PART_ROW, type_of(s, n->operands[0]), index))
-      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
-    part = (int)s->part_count - 1;
-    s->parts[part].reduced = mask;
-  }
-  sched_part *p = &s->parts[part];
-  if (!append_u32(&p->reduces, &p->reduce_count, &p->reduce_capacity, index))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a reduction");
-  for (int i = 0; i < operands; i++)
-    p->sources |= s->values[n->operands[i]].sources;
-  for (int i = 0; i < n->operand_count; i++)
-    QN_TRY(need(s, part, n->operands[i], i < operands));
-  for (int i = 0; i < n->result_count; i++) {
-    sched_value *sv = &s->values[n->first_result + (uint32_t)i];
-    sv->align = sv->dep = part;
-    sv->part = -1;
-    sv->space = SPACE_P;
-    sv->cost = COST_MAX;
-    sv->sources = UINT64_C(1) << ((n->first_result + (uint32_t)i) % 64);
-  }
-  return QN_OK;
-}
-
-/* Results of a part that computes nothing but one node, whose operands are in memory or cheap. */
-static qn_status add_results(qn_schedule *s, const qn_node *n, int part) {
-  for (int i = 0; i < n->result_count; i++) {
-    uint32_t v = n->first_result + (uint32_t)i;
-    sched_part *p = &s->parts[part];
-    s->values[v] = (sched_value){.dep = part,
-                                 .align = -1,
-                                 .part = part,
-                                 .material = true,
-                                 .uses = s->values[v].uses,
-                                 .sources = UINT64_C(1) << (v % 64)};
-    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
-      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
-  }
-  return QN_OK;
-}
-
-static qn_status open_scatter(qn_schedule *s, uint32_t index) {
-  const qn_node *n = qn_graph_node(s->g, index);
-  for (int i = 0; i < n->operand_count; i++)
-    QN_TRY(materialise(s, n->operands[i]));
-  if (!new_part(s, PART_SCATTER, type_of(s, n->first_result), index))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
-  int part = (int)s->part_count - 1;
-  QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
-  return add_results(s, n, part);
-}
-
-/* The first pass reads an element once for each of its stretch, so only what is as good as a load stays lazy. */
-static qn_status open_sort(qn_schedule *s, uint32_t index) {
-  const qn_node *n = qn_graph_node(s->g, index);
-  bool first = ((const qn_attr_runs *)n->attr)->sorted == 1;
-  for (int i = 0; i < n->operand_count; i++) {
-    if (s->no_fusion || !first || s->values[n->operands[i]].cost > CHEAP_COST)
-      QN_TRY(materialise(s, n->operands[i]));
-    QN_TRY(settle(s, n->operands[i], -1, ++s->walks));
-  }
-  if (!new_part(s, PART_SORT, type_of(s, n->first_result), index))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
-  int part = (int)s->part_count - 1;
-  QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
-  return add_results(s, n, part);
-}
-
-/* ---- loops ---- */
-
-bool qn_schedule_commits(const qn_schedule *s, size_t result, uint32_t *out_from) {
-  uint32_t v = qn_graph_result(s->g, result);
-  const qn_node *n = qn_graph_def(s->g, v);
-  if (!s->loop || v == qn_graph_param_at(s->g, result))
-    return false;
-  *out_from = n->operands[n->operand_count - 1];
-  return true;
-}
-
-bool qn_schedule_has_flags(const qn_schedule *s) {
-  for (size_t i = 0; i < s->part_count; i++)
-    if (s->parts[i].kind == PART_LOOP &&
-        (qn_loop_has_flag(s->parts[i].body->loop) || qn_schedule_has_flags(s->parts[i].body)))
-      return true;
-  return false;
-}
-
-static qn_status build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion,
-                       const qn_node *loop);
-
-static qn_status open_loop(qn_schedule *s, uint32_t index) {
-  const qn_node *n = qn_graph_node(s->g, index);
-  for (int i = 0; i < n->operand_count; i++)
-    QN_TRY(materialise(s, n->operands[i]));
-  qn_schedule *body = calloc(1, sizeof *body);
-  sched_part *p = body ? new_part(s, PART_LOOP, type_of(s, n->first_result), index) : NULL;
-  if (!p) {
-    free(body);
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for a loop");
-  }
-  int part = (int)s->part_count - 1;
-  p->body = body;
-  for (int i = 0; i < n->operand_count; i++)
-    QN_TRY(add_input(p, n->operands[i], false));
-  for (int i = 0; i < n->result_count; i++) {
-    uint32_t v = n->first_result + (uint32_t)i;
-    sched_value *sv = &s->values[v], *initial = &s->values[n->operands[i]];
-    *sv = (sched_value){.material = true, .part = part, .align = -1, .dep = part, .uses = sv->uses, .cost = COST_MAX};
-    sv->sources = UINT64_C(1) << (v % 64);
-    sv->first = 1 + initial->part;
-    initial->shares = v;
-    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
-      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the results of a loop");
-  }
-  QN_TRY(build(body, n->regions[1], s->caps, s->no_fusion, n));
-  return QN_OK;
-}
-
-/* The new value of a carry that differs from the old one in a window only. */
-static bool updates_carry(const qn_schedule *s, const qn_node *n) {
-  if (!s->loop || n->op != QN_OP_DYNAMIC_UPDATE_SLICE)
-    return false;
-  for (size_t i = 0; i < qn_graph_result_count(s->g); i++) {
-    uint32_t from = 0;
-    if (qn_schedule_commits(s, i, &from) && from == n->first_result)
-      return n->operands[0] == qn_graph_param_at(s->g, i);
-  }
-  return false;
-}
-
-static qn_status open_update(qn_schedule *s, uint32_t index) {
-  const qn_node *n = qn_graph_node(s->g, index);
-  for (int i = 1; i < n->operand_count; i++) {
-    if (s->no_fusion)
-      QN_TRY(materialise(s, n->operands[i]));
-    QN_TRY(settle(s, n->operands[i], -1, ++s->walks));
-  }
-  if (!new_part(s, PART_UPDATE, type_of(s, n->operands[1]), index))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
-  int part = (int)s->part_count - 1;
-  QN_TRY(need(s, part, n->operands[0], true));
-  QN_TRY(need_all(s, part, n->operands + 1, n->operand_count - 1, false));
-  return add_results(s, n, part);
-}
-
-/* A part for each result that is handed on by a node of its own, behind all others. */
-static qn_status add_commits(qn_schedule *s) {
-  s->flag_part = -1;
-  for (size_t i = 0; i < qn_graph_result_count(s->g); i++) {
-    uint32_t from = 0, v = qn_graph_result(s->g, i);
-    if (!qn_schedule_commits(s, i, &from))
-      continue;
-    if (!new_part(s, PART_MAP, type_of(s, v), (uint32_t)qn_graph_def_index(s->g, v)))
-      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
-    int part = (int)s->part_count - 1;
-    s->values[v].align = s->values[v].dep = part;
-    s->values[v].space = SPACE_P;
-    QN_TRY(store_in(s, part, v));
-    if (i == 0 && qn_loop_has_flag(s->loop))
-      s->flag_part = part;
-  }
-  return QN_OK;
-}
-
-/* Factorisations and triangular solves: whole matrices in, whole matrices out, all in memory. */
-static qn_status open_matrix(qn_schedule *s, uint32_t index) {
-  const qn_node *n = qn_graph_node(s->g, index);
-  for (int i = 0; i < n->operand_count; i++)
-    QN_TRY(materialise(s, n->operands[i]));
-  if (!new_part(s, PART_MATRIX, type_of(s, n->first_result), index))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
-  int part = (int)s->part_count - 1;
-  QN_TRY(need_all(s, part, n->operands, n->operand_count, false));
-  sched_part *p = &s->parts[part];
-  for (int i = 0; i < n->result_count; i++) {
-    uint32_t v = n->first_result + (uint32_t)i, uses = s->values[v].uses;
-    s->values[v] = (sched_value){.material = true, .part = part, .align = -1, .dep = part, .uses = uses};
-    s->values[v].sources = UINT64_C(1) << (v % 64);
-    if (!append_u32(&p->outputs, &p->output_count, &p->output_capacity, v))
-      return QN_ERR(QN_OUT_OF_MEMORY, "no memory for the outputs of a kernel");
-  }
-  return QN_OK;
-}
-
-/* Rows are walked once or twice, so operands that cost much are computed before. */
-static qn_status open_scan(qn_schedule *s, uint32_t index) {
-  const qn_node *n = qn_graph_node(s->g, index);
-  bool twice = ((const qn_attr_cumulative *)n->attr)->block > 0;
-  for (int i = 0; i < n->operand_count; i++) {
-    uint32_t v = n->operands[i];
-    if (!s->values[v].material && (s->no_fusion || (twice && s->values[v].cost > CHEAP_COST)))
-      QN_TRY(materialise(s, v));
-    QN_TRY(settle(s, v, -1, ++s->walks));
-  }
-  if (!new_part(s, PART_SCAN, type_of(s, n->first_result), index))
-    return QN_ERR(QN_OUT_OF_MEMORY, "no memory for another kernel");
-  int part = (int)s->part_count - 1;
-  for (int i = 0; i < n->operand_count; i++)
-    QN_TRY(need(s, part, n->operands[i], qn_type_same_shape(type_of(s, n->operands[i]), type_of(s, n->first_result))));
-  for (int i = 0; i < n->result_count; i++) {
-    sched_value *sv = &s->values[n->first_result + (uint32_t)i];
-    sv->align = sv->dep = part;
-    sv->part = -1;
-    sv->space = SPACE_P;
-    sv->cost = COST_MAX;
-    sv->sources = UINT64_C(1) << ((n->first_result + (uint32_t)i) % 64);
-  }
+    QN_TRY(qn_fuse_settle(s, n->operands[i], joining, walk));
   return QN_OK;
 }
 
@@ -613,7 +320,7 @@ static qn_status settle_window(qn_schedule *s, const qn_node *n) {
     x = qn_graph_def(s->g, v);
   }
   if (!s->values[v].material && s->values[v].cost > CHEAP_COST)
-    QN_TRY(materialise(s, v));
+    QN_TRY(qn_fuse_materialise(s, v));
   return QN_OK;
 }
 
@@ -648,19 +355,19 @@ static qn_status place_lazy(qn_schedule *s, const qn_node *n) {
   if (sv->carry) /* a commit */
     return QN_OK;
   if (s->no_fusion)
-    return materialise(s, v);
+    return qn_fuse_materialise(s, v);
   if (def->kind == QN_KIND_ELEMENTWISE)
     align_elementwise(s, n, type_of(s, v), sv);
   else if (def->kind == QN_KIND_MOVE)
     align_move(s, n, type_of(s, v), sv);
   if (is_long(s, v)) {
     sv->align = -1;
-    return materialise(s, v);
+    return qn_fuse_materialise(s, v);
   }
   /* A costly scalar would be computed anew by every item. */
   bool single = qn_type_elements(type_of(s, v)) == 1;
   if (sv->align < 0 && (s->needed[v] || (single && sv->cost > COSTLY_SHARED && sv->uses > 1)))
-    return materialise(s, v);
+    return qn_fuse_materialise(s, v);
   return QN_OK;
 }
 
@@ -679,24 +386,14 @@ static qn_status check_size(const qn_schedule *s, const qn_node *n) {
   return QN_OK;
 }
 
-/* Operations that open a part of their own, or join one of their kind. */
-static const struct {
-  qn_op op;
-  qn_status (*open)(qn_schedule *s, uint32_t index);
-} openers[] = {{QN_OP_DOT_GENERAL, open_contract},
-               {QN_OP_CONVOLUTION, open_contract},
-               {QN_OP_REDUCE, place_reduce},
-               {QN_OP_SCATTER, open_scatter},
-               {QN_OP_SORT_RUNS, open_sort},
-               {QN_OP_CUMULATIVE, open_scan},
-               {QN_OP_WHILE, open_loop}};
-
-bool qn_op_opens_part(qn_op op) {
-  for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
-    if (openers[i].op == op)
-      return true;
-  return qn_op_get(op)->kind == QN_KIND_MATRIX;
+static const fuse_opener *opener_of(qn_op op) {
+  for (size_t i = 0; i < qn_fuse_opener_count; i++)
+    if (qn_fuse_openers[i].op == op)
+      return &qn_fuse_openers[i];
+  return NULL;
 }
+
+bool qn_op_opens_part(qn_op op) { return opener_of(op) || qn_op_get(op)->kind == QN_KIND_MATRIX; }
 
 static qn_status place_node(qn_schedule *s, uint32_t index) {
   const qn_node *n = qn_graph_node(s->g, index);
@@ -709,14 +406,14 @@ static qn_status place_node(qn_schedule *s, uint32_t index) {
     sv->sources = sv->material ? UINT64_C(1) << (n->first_result % 64) : 0;
     return QN_OK;
   }
-  for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
-    if (openers[i].op == n->op)
-      return openers[i].open(s, index);
-  if (updates_carry(s, n))
-    return open_update(s, index);
+  const fuse_opener *opener = opener_of(n->op);
+  if (opener)
+    return opener->open(s, index);
+  if (qn_fuse_updates_carry(s, n))
+    return qn_fuse_open_update(s, index);
   qn_op_kind kind = qn_op_get(n->op)->kind;
   if (kind == QN_KIND_MATRIX)
-    return open_matrix(s, index);
+    return qn_fuse_open_matrix(s, index);
   if (kind == QN_KIND_ELEMENTWISE || kind == QN_KIND_MOVE || kind == QN_KIND_INDEX || kind == QN_KIND_SOURCE)
     return place_lazy(s, n);
   return QN_ERR(QN_UNSUPPORTED, "%s: no schedule for this operation on %s (%s:%d)", qn_op_get(n->op)->name, s->caps->id,
@@ -735,8 +432,8 @@ static void mark_late(const qn_graph *g, bool *late) {
   }
 }
 
-static qn_status build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion,
-                       const qn_node *loop) {
+qn_status qn_fuse_build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion,
+                        const qn_node *loop) {
   memset(s, 0, sizeof *s);
   s->g = g;
   s->loop = loop;
@@ -771,12 +468,12 @@ static qn_status build(qn_schedule *s, const qn_graph *g, const qn_device_caps *
   free(late);
   QN_TRY(st);
   for (size_t i = 0; i < qn_graph_result_count(g); i++)
-    QN_TRY(materialise(s, qn_schedule_commits(s, i, &from) ? from : qn_graph_result(g, i)));
-  return add_commits(s);
+    QN_TRY(qn_fuse_materialise(s, qn_schedule_commits(s, i, &from) ? from : qn_graph_result(g, i)));
+  return qn_fuse_add_commits(s);
 }
 
 qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion) {
-  QN_TRY(build(s, g, caps, no_fusion, NULL));
+  QN_TRY(qn_fuse_build(s, g, caps, no_fusion, NULL));
   return QN_OK;
 }
 

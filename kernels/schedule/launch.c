@@ -1,6 +1,6 @@
 /* Levels to kernels: the parts of a level go side by side into one kernel, each with its own range of groups. Equal kernels are kept once. */
-#include "contract.h"
 #include "lower.h"
+#include "schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +12,8 @@ enum { BUNDLE_PARTS = 64, BUNDLE_INSTRUCTIONS = 3000 };
 
 double qn_part_flops(const qn_schedule *s, const sched_part *p) {
   double elements = (double)qn_type_elements(&p->domain), cost = 0;
-  if (p->kind == PART_CONTRACT) {
-    contraction c;
-    qn_contraction_of(s->g, qn_graph_node(s->g, p->hero), qn_emit_grid(s->caps).lanes, &c);
-    return 2 * elements * (double)c.k_n;
-  }
-  if (p->kind == PART_SORT) { /* comparisons: with all others of a stretch, or one and the search's share */
-    const qn_attr_runs *a = qn_graph_node(s->g, p->hero)->attr;
-    return elements * (a->sorted == 1 ? (double)a->length : 2);
-  }
-  if (p->kind == PART_MATRIX)
-    return p->domain.rank ? 2 * elements * (double)p->domain.dims[p->domain.rank - 1] : 0;
+  if (qn_part_kinds[p->kind].flops)
+    return qn_part_kinds[p->kind].flops(s, p);
   for (size_t i = 0; i < p->reduce_count; i++) {
     uint32_t c = s->values[qn_graph_node(s->g, p->reduces[i])->operands[0]].cost;
     cost += 1 + (c < 4096 ? c : 0);

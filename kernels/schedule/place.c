@@ -118,8 +118,7 @@ qn_status qn_order_levels(qn_schedule *s, const order *o) {
 /* May `result` overwrite parameter `param`? If so, every other reader of it is ordered before the writer. */
 bool qn_order_in_place(const qn_schedule *s, order *o, uint32_t result, uint32_t param, bool *seen) {
   int writer = first_writer(s, result);
-  if (writer < 0 || s->parts[writer].kind == PART_SCATTER || s->parts[writer].kind == PART_SORT ||
-      s->parts[writer].kind == PART_MATRIX)
+  if (writer < 0 || !qn_part_kinds[s->parts[writer].kind].in_place)
     return false;
   for (size_t i = 0; i < s->part_count; i++)
     for (size_t j = 0; j < s->parts[i].input_count; j++) {

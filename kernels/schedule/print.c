@@ -35,16 +35,13 @@ static void print_loop(const qn_schedule *s, const sched_part *p, size_t index, 
 }
 
 void qn_schedule_print(const qn_schedule *s, qn_text *out) {
-  static const char *const kinds[] = {[PART_MAP] = "map",         [PART_ROW] = "row",   [PART_CONTRACT] = "contract",
-                                      [PART_SCATTER] = "scatter", [PART_SORT] = "sort", [PART_MATRIX] = "matrix",
-                                      [PART_SCAN] = "scan",       [PART_LOOP] = "loop", [PART_UPDATE] = "update"};
   qn_arena scratch = {0};
   for (int level = 0; level < s->level_count; level++) {
     for (size_t i = 0; i < s->part_count; i++) {
       const sched_part *p = &s->parts[i];
       if (p->level != level || p->kind == PART_LOOP || p->output_count == 0)
         continue;
-      qn_text_add(out, "launch %d, part %zu: %s over %s, %u groups: %s\n", level, i, kinds[p->kind],
+      qn_text_add(out, "launch %d, part %zu: %s over %s, %u groups: %s\n", level, i, qn_part_kinds[p->kind].name,
                   qn_type_str(&p->domain), qn_part_groups(s, p), qn_part_label(s, p, &scratch));
       print_part(s, p, out);
     }

@@ -26,7 +26,8 @@ typedef enum part_kind {
   PART_MATRIX,
   PART_SCAN,
   PART_LOOP,
-  PART_UPDATE
+  PART_UPDATE,
+  PART_KINDS
 } part_kind;
 typedef enum part_space { SPACE_NONE, SPACE_P, SPACE_PR } part_space;
 
@@ -37,8 +38,7 @@ typedef struct sched_input {
 
 typedef struct sched_part {
   part_kind kind;
-  uint32_t
-      hero; /* node index: dot_general, convolution, scatter, sort_runs, factorisation; the first reduce of a row part */
+  uint32_t hero;     /* index of the node that it is there for; the first reduce of a row part */
   uint32_t *reduces; /* node indexes, in dependency order */
   size_t reduce_count, reduce_capacity;
   qn_type domain;    /* shape: results (map, contract, scatter, sort) or the reduced operand (row) */
@@ -103,7 +103,7 @@ typedef struct qn_schedule {
   sched_guard guard;
 } qn_schedule;
 
-/* ---- fuse.c: graph -> parts ---- */
+/* ---- fuse.c, fuse_kinds.c, fuse_loop.c: graph -> parts ---- */
 qn_status qn_schedule_build(qn_schedule *s, const qn_graph *g, const qn_device_caps *caps, bool no_fusion);
 void qn_schedule_free(qn_schedule *s);
 /* Is the value, a result of a loop's body, the commit of another? Then that is *out_from. */
@@ -186,8 +186,8 @@ void qn_emit_overrides_drop(qn_emit *e, size_t count); /* keeps the first `count
 size_t qn_emit_memo_mark(qn_emit *e);                  /* scopes of the memo follow loops and branches */
 void qn_emit_memo_drop(qn_emit *e, size_t mark);
 void qn_emit_store(qn_emit *e, uint32_t value, const qn_ix *idx, qn_sval val, qn_sval mask);
-qn_sval qn_emit_flag(qn_emit *e,
-                     const sched_guard *guard); /* the word that says whether the kernel is to do anything */
+/* The word that says whether the kernel is to do anything. */
+qn_sval qn_emit_flag(qn_emit *e, const sched_guard *guard);
 uint32_t qn_emit_buffer(qn_emit *e, uint32_t value, bool write);      /* a value's memory as a buffer of the kernel */
 qn_sval qn_emit_reload(qn_emit *e, uint32_t value, const qn_ix *idx); /* of an output that this kernel writes */
 qn_sval qn_emit_and(qn_emit *e, qn_sval a, qn_sval b);                /* of masks; none means true */
@@ -228,6 +228,17 @@ void qn_emit_matrix(qn_emit *e);
 void qn_emit_scan(qn_emit *e);
 uint32_t qn_part_groups(const qn_schedule *s, const sched_part *p);
 void qn_emit_part(qn_emit *e);
+
+/* What is particular to a kind (kinds.c). */
+typedef struct part_traits {
+  const char *name;
+  bool one_node; /* computes its hero; what else it stores is an epilogue */
+  bool in_place; /* reads what it may be written over only at the element that it writes */
+  emit_slots (*slots)(const qn_schedule *s, const sched_part *p); /* NULL: no kernel of its own */
+  void (*emit)(qn_emit *e);
+  double (*flops)(const qn_schedule *s, const sched_part *p); /* NULL: elements times operations */
+} part_traits;
+extern const part_traits qn_part_kinds[PART_KINDS];
 
 /* how slots of work are cut into groups and items (emit_grid.c) */
 emit_slots qn_emit_slots(const qn_device_caps *caps, int64_t count, double cost);

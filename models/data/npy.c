@@ -144,18 +144,19 @@ static qn_status read_header(header *h) {
 
 /* ---- elements ---- */
 
-/* Bytes of an array; false when they do not fit 62 bits. */
+/* Bytes of an array; false when those of its axes that are not empty do not fit 62 bits. */
 static bool array_bytes(const qn_type *t, uint64_t *out) {
   uint64_t n = qn_dtype_size(t->dtype);
-  for (int i = 0; i < t->rank; i++)
+  bool empty = false;
+  for (int i = 0; i < t->rank; i++) {
+    empty = empty || t->dims[i] == 0;
     if (t->dims[i] == 0)
-      n = 0;
-  for (int i = 0; i < t->rank && n; i++) {
+      continue;
     if (n > (UINT64_C(1) << 62) / (uint64_t)t->dims[i])
       return false;
     n *= (uint64_t)t->dims[i];
   }
-  *out = n;
+  *out = empty ? 0 : n;
   return true;
 }
 

@@ -81,7 +81,7 @@ static bool element(qn_parser *p, dense *d) {
     *out = qn_parse_is(p, "true");
     ok = true;
   } else if (qn_dtype_is_complex(t)) {
-    qn_dtype part = t == QN_C64 ? QN_F32 : QN_F64;
+    qn_dtype part = qn_dtype_part(t);
     ok = qn_parse_expect(p, "(", "'(' and a complex number") && float_element(p, part, out);
     qn_parse_next(p);
     ok = ok && qn_parse_expect(p, ",", "',' and the imaginary part") && float_element(p, part, out + d->size / 2);

@@ -116,7 +116,7 @@ static void print_element(qn_text *out, qn_dtype t, const void *p) {
   } else if (qn_dtype_is_float(t)) {
     print_float(out, t, p);
   } else if (qn_dtype_is_complex(t)) {
-    qn_dtype part = t == QN_C64 ? QN_F32 : QN_F64;
+    qn_dtype part = qn_dtype_part(t);
     qn_text_puts(out, "(");
     print_float(out, part, p);
     qn_text_puts(out, ",");

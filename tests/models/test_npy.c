@@ -83,6 +83,7 @@ static const struct {
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", QN_CORRUPT,
      "a dimension that fits"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4294967296), }", QN_CORRUPT, "needs"},
+    {"{'descr': '<f4', 'fortran_order': True, 'shape': (4294967296, 4294967296, 0), }", QN_CORRUPT, "needs"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1), }", QN_UNSUPPORTED,
      "more than 12"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", QN_CORRUPT, "needs 8 bytes, the file has 4"},

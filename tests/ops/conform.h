@@ -54,8 +54,8 @@ static inline void tensor_set(tensor *x, int64_t i, double v) {
     qn_oracle_store_f(t, x->data, i, 1, &v);
   } else if (qn_dtype_is_complex(t)) {
     double other = 1 - v / 2;
-    qn_oracle_store_f(t == QN_C64 ? QN_F32 : QN_F64, x->data, 2 * i, 1, &v);
-    qn_oracle_store_f(t == QN_C64 ? QN_F32 : QN_F64, x->data, 2 * i + 1, 1, &other);
+    qn_oracle_store_f(qn_dtype_part(t), x->data, 2 * i, 1, &v);
+    qn_oracle_store_f(qn_dtype_part(t), x->data, 2 * i + 1, 1, &other);
   } else if (qn_dtype_is_signed(t)) {
     int64_t n = (int64_t)rint(v);
     qn_oracle_store_i(t, x->data, i, 1, &n);
@@ -74,7 +74,7 @@ static inline double tensor_get(const tensor *x, int64_t i) {
     return f;
   }
   if (qn_dtype_is_complex(t)) {
-    qn_oracle_load_f(t == QN_C64 ? QN_F32 : QN_F64, x->data, 2 * i, 1, &f);
+    qn_oracle_load_f(qn_dtype_part(t), x->data, 2 * i, 1, &f);
     return f;
   }
   if (qn_dtype_is_signed(t)) {

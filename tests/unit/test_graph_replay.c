@@ -30,7 +30,7 @@ static void expect_outputs(const replay *r, const qn_graph *g, const char *which
     qn_type t = r->out[i].type;
     if (qn_dtype_is_complex(t.dtype)) { /* compared by parts */
       t.dims[t.rank++] = 2;
-      t.dtype = t.dtype == QN_C64 ? QN_F32 : QN_F64;
+      t.dtype = qn_dtype_part(t.dtype);
     }
     bool ok = qn_golden_matches(&t, outputs[i], r->out[i].data, r->rtol, r->atol, why, sizeof why);
     cr_expect(st != QN_OK || ok, "%s, %s, result %zu: %s", r->path, which, i, why);

@@ -43,7 +43,8 @@ static qn_status check_rules(const qn_infer *c, const qn_type **scratch) {
     return QN_ERR(QN_INVALID, "%s: the backward function has %zu results, expected %d", c->name,
                   qn_graph_result_count(backward), n);
   for (int i = 0; i < n; ++i)
-    if ((qn_dtype_mask(c->operands[i].dtype) & (QN_D_FLOAT | QN_D_COMPLEX)) && !qn_type_equal(result_type(backward, i), &c->operands[i]))
+    if ((qn_dtype_mask(c->operands[i].dtype) & (QN_D_FLOAT | QN_D_COMPLEX)) &&
+        !qn_type_equal(result_type(backward, i), &c->operands[i]))
       return QN_ERR(QN_INVALID, "%s: result %d of the backward function is %s, expected %s", c->name, i,
                     qn_type_str(result_type(backward, i)), qn_type_str(&c->operands[i]));
   return QN_OK;

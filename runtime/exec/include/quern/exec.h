@@ -103,7 +103,7 @@ typedef struct qn_plan {
   uint64_t first_donated_write; /* index of the command that first writes a donated slab; cmd_count if none */
   qn_digest key;                /* of code and capabilities: the cache key of its binary */
   uint64_t host_points;         /* loops whose flag the host looks at */
-  uint64_t fallbacks; /* operations that run elsewhere than on the plan's device: a compiler that finds one refuses instead */
+  uint64_t fallbacks;           /* operations that run on another device: none, a compiler refuses instead */
   uint64_t copies;              /* inserted copies (conversions, donations that could not be in place), for explain */
 } qn_plan;
 void qn_plan_free(qn_plan *p);                      /* releases code.owner too unless a step took it */

@@ -51,8 +51,8 @@ typedef struct qn_device_caps {
   uint32_t max_bindings;    /* buffers a kernel may use, the parameter buffer not counted */
   uint32_t subgroup_size;   /* as reported; nothing may depend on it for correctness */
   uint32_t vector_lanes;    /* f32 lanes worth using: 16, 8, 4 or 1 */
-  uint32_t
-      max_loop_rounds; /* of all loops that an item runs, as measured at opening; UINT32_MAX: no bound found. Beyond it, loops just end */
+  /* Of all loops that an item runs, as measured at opening; UINT32_MAX: no bound found. Beyond it, loops just end. */
+  uint32_t max_loop_rounds;
   uint32_t cache_line;
   uint64_t memory_bytes, max_buffer_bytes, max_range_bytes; /* range: one binding's window */
   bool f16, f64, i64, i16, i8;                              /* arithmetic in kernels */
@@ -79,8 +79,8 @@ qn_status qn_device_open(const qn_driver *const *drivers, size_t driver_count, c
 qn_device *qn_device_retain(qn_device *d);
 void qn_device_release(qn_device *d);
 const qn_device_caps *qn_device_get_caps(const qn_device *d);
-const char *qn_device_why(
-    const qn_device *d); /* why it was opened: "the default: no real device is usable", "asked for by name" */
+/* Why it was opened: "the default: no real device is usable", "asked for by name". */
+const char *qn_device_why(const qn_device *d);
 
 /* ---- buffers ---- */
 typedef struct qn_buffer_desc {
