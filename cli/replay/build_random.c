@@ -51,6 +51,14 @@ static qn_val old_bits(qn_val key, const qn_type *t) {
   return qn_reshape(run, t->rank, t->dims);
 }
 
+static void rng_bit_generator(replay_build *b) {
+  const char *name = qn_replay_text(b->attrs, "rng_algorithm");
+  qn_rng_algorithm algorithm = strcmp(name, "THREE_FRY") == 0 ? QN_RNG_THREE_FRY
+                               : strcmp(name, "PHILOX") == 0  ? QN_RNG_PHILOX
+                                                              : QN_RNG_DEFAULT;
+  qn_rng_bit_generator(b->in[0], algorithm, type_of(b), &b->out[0], &b->out[1]);
+}
+
 static void key(replay_build *b) {
   double seed = qn_replay_number(b->attrs, "seed", 0);
   /* Seeds are i64; the largest is no double. */
@@ -226,6 +234,7 @@ static void initializer(replay_build *b) {
 
 const replay_op qn_replay_random[] = {
     {"threefry2x32", threefry},
+    {"rng_bit_generator", rng_bit_generator},
     {"random.truncated_normal", truncated_normal},
     {"random.randint", randint},
     {"random.categorical", categorical},
