@@ -264,6 +264,47 @@ Test(random_samples, vmap_over_keys) {
   }
 }
 
+/* ---- derivatives ---- */
+static qn_val total_of_gammas(qn_graph *g, qn_tree *const *args, qn_tree **out_aux, void *user) {
+  (void)out_aux;
+  (void)user;
+  return qn_sum_all(qn_random_gamma(qn_key(g, 3), qn_tree_get(args[0], "a"), 1, DIMS(5), false));
+}
+static qn_val dropped(qn_graph *g, qn_tree *const *args, qn_tree **out_aux, void *user) {
+  (void)out_aux;
+  (void)user;
+  return qn_sum_all(qn_random_dropout(qn_key(g, 3), qn_tree_get(args[0], "a"), 0.5));
+}
+
+static qn_status gradient(qn_type t, qn_loss_fn loss, const float *x, float *out) {
+  qn_graph *g;
+  QN_ASSERT_OK(qn_graph_create("gradient", &g));
+  qn_tree *p = qn_tree_create(g);
+  qn_tree_set(p, "a", qn_graph_param(g, t, "a"));
+  qn_value_grad vg = qn_value_and_grad(g, loss, NULL, &p, 1, NULL);
+  qn_val y = vg.grads[0] ? qn_tree_get(vg.grads[0], "a") : QN_NULL_VAL;
+  qn_status st = qn_graph_seal(g, &y, 1);
+  if (st == QN_OK)
+    st = qn_graph_eval_ref(g, (const void *const[]){x}, (void *[]){out});
+  qn_graph_release(g);
+  return st;
+}
+
+Test(random_samples, derivatives) {
+  float x[16], y[16] = {0};
+  int kept = 0;
+  for (int i = 0; i < 16; i++)
+    x[i] = (float)i;
+  QN_EXPECT_OK(gradient(qn_type_of(QN_F32, 1, 16), dropped, x, y));
+  for (int i = 0; i < 16; i++) {
+    cr_expect(y[i] == 0 || y[i] == 2, "element %d: %g", i, (double)y[i]);
+    kept += y[i] > 0;
+  }
+  cr_expect(kept > 2 && kept < 14);
+  cr_expect(gradient(qn_type_scalar(QN_F32), total_of_gammas, x, y) != QN_OK);
+  cr_expect(strstr(qn_error_message(), "while") != NULL, "%s", qn_error_message());
+}
+
 /* ---- refusals ---- */
 static void refused(sampler draw, const char *part) {
   qn_graph *g;

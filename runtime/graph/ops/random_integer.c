@@ -49,7 +49,7 @@ qn_val qn_random_randint_at(qn_place at, qn_val key, qn_type type, int64_t lo, i
 }
 
 /* ---- orders ---- */
-/* Sorts by random words, as often as it takes to make it unlikely (2^-64 for each pair) that two elements had equal words each time. */
+/* Sorts by random words, so often that two elements of n have equal words each time with a probability of at most n^-3. */
 static qn_val shuffled(qn_place at, qn_val key, qn_val x, int64_t axis) {
   qn_type words = *qn_val_type(x);
   words.dtype = QN_U32;

@@ -2,8 +2,8 @@
  *
  * Everything is a function of its key, u32[2], and the draws are those of jax.random with its partitionable layout: integers, booleans,
  * permutations and choices bit by bit, floats up to the rounding of the functions on the way. Builders fail as those of ops.h do.
- * Samples that are found by rejection (gamma, beta, dirichlet, poisson) have no derivative by their parameters: their loops run as long as
- * they must, and reverse mode says so. */
+ * Samples that are found by rejection (gamma, beta, dirichlet, poisson) have no reverse derivative by their parameters, as their loops run as
+ * long as they must; forward mode keeps the draws that were accepted and differentiates by way of them. */
 #ifndef QUERN_RANDOM_H
 #define QUERN_RANDOM_H
 
