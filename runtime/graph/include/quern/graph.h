@@ -135,8 +135,10 @@ typedef struct qn_attr_conv {
   int64_t feature_group_count, batch_group_count;
 } qn_attr_conv;
 typedef struct qn_attr_window {
-  qn_dims size, stride, base_dilation, window_dilation, pad_low, pad_high; /* select_and_scatter leaves the dilations out */
-  bool phased; /* quern.windows alone: what falls between elements is left out of windows without dilation, not padding */
+  qn_dims size, stride, base_dilation, window_dilation, pad_low,
+      pad_high; /* select_and_scatter leaves the dilations out */
+  bool
+      phased; /* quern.windows alone: what falls between elements is left out of windows without dilation, not padding */
 } qn_attr_window;
 typedef struct qn_attr_cumulative {
   int64_t dimension, block; /* block 0: the whole axis */
