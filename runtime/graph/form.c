@@ -97,6 +97,12 @@ static const qn_field runs_fields[] = {
     FIELD(qn_attr_runs, length, I64, "length", .pretty = NULL),
     FIELD(qn_attr_runs, sorted, I64, "sorted", .pretty = NULL),
 };
+static const char *const rng_algorithms[] = {"DEFAULT", "THREE_FRY", "PHILOX", NULL};
+static const qn_field rng_fields[] = {
+    FIELD(qn_attr_rng, algorithm, ENUM, "rng_algorithm", .pretty = "algorithm", .words = rng_algorithms),
+    FIELD(qn_attr_rng, dtype, I32, "quern.dtype", .optional = true),
+    FIELD(qn_attr_rng, shape, DIMS, "quern.shape", .optional = true),
+};
 static const qn_field top_k_fields[] = {FIELD(qn_attr_top_k, k, I64, "k", .pretty = "k")};
 
 static const qn_field remat_fields[] = {
@@ -182,6 +188,8 @@ static const qn_form forms[] = {
     {QN_OP_SORT, FIELDS(sort_fields), .generic = true, .comparator = true},
     {QN_OP_SORT_RUNS, FIELDS(runs_fields), .generic = true, .comparator = true},
     {QN_OP_OPTIMIZATION_BARRIER, .types = QN_TYPES_EACH},
+    {QN_OP_RNG_BIT_GENERATOR, .types = QN_TYPES_FUNCTIONAL, FIELDS(rng_fields), .print = qn_print_rng_form,
+     .finish = qn_parse_rng_finish},
     {QN_OP_TOP_K, FIELDS(top_k_fields), .print = qn_print_top_k_form},
     {QN_OP_CHOLESKY, FIELDS(cholesky_fields)},
     {QN_OP_TRIANGULAR_SOLVE, FIELDS(solve_fields), .generic = true},

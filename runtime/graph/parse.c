@@ -583,6 +583,11 @@ static bool read_operation(qn_parser *p, qn_stmt *s, const results_head *h) {
       s->op = qn_op_find(s->name);
       if (s->op == QN_OP_NONE && strncmp(s->name, "chlo.", 5) == 0)
         s->op = qn_op_find(s->name + 5);
+      if (strcmp(s->name, "stablehlo.rng") == 0)
+        return qn_parse_fail_at(p, s->at,
+                                "%s: its numbers depend on no state, so no two devices would agree; use "
+                                "stablehlo.rng_bit_generator",
+                                s->name);
       if (s->op <= QN_OP_PARAMETER || !strchr(s->name, '.'))
         return qn_parse_fail_at(p, s->at, "unknown operation '%.80s'", s->name);
       s->form = qn_form_get(s->op);

@@ -1,5 +1,5 @@
-/* Custom calls by which JAX names linear algebra, read as Quern's operations: XLA's own targets, and LAPACK's routines as jaxlib calls them on
- * CPUs (lapack_spotrf_ffi, ...), whose pivots count from 1 and which say in a last result how they went. */
+/* Custom calls by which JAX names linear algebra and random bits, read as Quern's operations: XLA's own targets, LAPACK's routines as jaxlib
+ * calls them on CPUs (lapack_spotrf_ffi, ...), whose pivots count from 1 and which say in a last result how they went, and the hash of GPUs. */
 #include <string.h>
 
 #include "ops/linalg_matrix.h"
@@ -103,6 +103,10 @@ static void call_permutation(call_view *v) {
   v->out[0] = t->rank ? qn_pivots_to_permutation(v->in[0], t->dims[t->rank - 1]) : QN_NULL_VAL;
 }
 
+static void call_threefry(call_view *v) {
+  qn_threefry2x32(v->in[0], v->in[1], v->in[2], v->in[3], &v->out[0], &v->out[1]);
+}
+
 static const qn_call_target targets[] = {
     {"Qr", 1, 2, call_qr},
     {"ProductOfElementaryHouseholderReflectors", 2, 1, call_householder},
@@ -125,6 +129,8 @@ static const qn_call_target targets[] = {
     {"lapack_dtrsm_ffi", 2, 1, call_trsm},
     {"cu_lu_pivots_to_permutation", 1, 1, call_permutation},
     {"hip_lu_pivots_to_permutation", 1, 1, call_permutation},
+    {"cu_threefry2x32_ffi", 4, 2, call_threefry},
+    {"hip_threefry2x32_ffi", 4, 2, call_threefry},
 };
 
 const qn_call_target *qn_parse_call_target(const char *name) {

@@ -245,6 +245,26 @@ bool qn_parse_map(qn_parser *p, qn_stmt *s, bool generic, qn_val *out) {
   return ok;
 }
 
+/* ---- rng_bit_generator: what is asked for is the type of the second result ---- */
+bool qn_parse_rng_finish(qn_parser *p, qn_stmt *s) {
+  if (s->result_type_count != 2)
+    return qn_parse_fail_at(p, s->at, "%s: %zu results, expected 2, the new state and the bits", s->name,
+                            s->result_type_count);
+  const qn_type *t = &s->result_types[1];
+  qn_attr *shape = qn_parse_attr_add(p, &s->attrs, "quern.shape"),
+          *dtype = qn_parse_attr_add(p, &s->attrs, "quern.dtype");
+  int64_t *dims = QN_NEW(&p->arena, int64_t, QN_MAX_RANK);
+  if (!shape || !dtype || !dims)
+    return qn_parse_no_memory(p);
+  memcpy(dims, t->dims, sizeof t->dims);
+  shape->kind = QN_A_INTS;
+  shape->ints = dims;
+  shape->count = (size_t)t->rank;
+  dtype->kind = QN_A_INT;
+  dtype->number = t->dtype;
+  return true;
+}
+
 /* ---- custom_call @TopK, @mhlo.topk: the k largest along the last axis ---- */
 bool qn_parse_top_k_call(qn_parser *p, qn_stmt *s) {
   const qn_attr *attrs = qn_parse_attr_find(s->attrs, "mhlo.attributes");

@@ -9,9 +9,15 @@
 void qn_print_newline(qn_printer *p, int deeper) { qn_text_add(p->out, "\n%*s", p->scope->indent + deeper, ""); }
 
 static void print_name(qn_printer *p, qn_name name, bool whole) {
-  static const char *const prefixes[] = {
-      [QN_NAME_NUMBER] = "",       [QN_NAME_ARG] = "arg",         [QN_NAME_INT] = "c",       [QN_NAME_FLOAT] = "cst",
-      [QN_NAME_VALUES] = "values", [QN_NAME_INDICES] = "indices", [QN_NAME_ITER] = "iterArg"};
+  static const char *const prefixes[] = {[QN_NAME_NUMBER] = "",
+                                         [QN_NAME_ARG] = "arg",
+                                         [QN_NAME_INT] = "c",
+                                         [QN_NAME_FLOAT] = "cst",
+                                         [QN_NAME_VALUES] = "values",
+                                         [QN_NAME_INDICES] = "indices",
+                                         [QN_NAME_STATE] = "output_state",
+                                         [QN_NAME_OUTPUT] = "output",
+                                         [QN_NAME_ITER] = "iterArg"};
   qn_text_add(p->out, "%%%s", prefixes[name.kind]);
   if (name.number >= 0)
     qn_text_add(p->out, "%s%d", name.kind >= QN_NAME_INT ? "_" : "", name.number);
@@ -111,6 +117,19 @@ static qn_name name_constant(qn_names *c, qn_dtype t) {
   return name_word(c, qn_dtype_is_float(t) || qn_dtype_is_complex(t) ? QN_NAME_FLOAT : QN_NAME_INT);
 }
 
+/* Operations whose two results have names of their own; NULL: none. */
+static const qn_name_kind *named_results(qn_op op) {
+  static const struct {
+    qn_op op;
+    qn_name_kind names[2];
+  } list[] = {{QN_OP_TOP_K, {QN_NAME_VALUES, QN_NAME_INDICES}},
+              {QN_OP_RNG_BIT_GENERATOR, {QN_NAME_STATE, QN_NAME_OUTPUT}}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (list[i].op == op)
+      return list[i].names;
+  return NULL;
+}
+
 /* `iterates`: the parameters that are not captured are a loop's carries. */
 static bool name_values(qn_scope *s, const qn_graph *g, const qn_name *captured, size_t args, bool iterates) {
   s->names = calloc(qn_graph_value_count(g) + 1, sizeof *s->names);
@@ -124,9 +143,9 @@ static bool name_values(qn_scope *s, const qn_graph *g, const qn_name *captured,
     const qn_node *n = qn_graph_node(g, i);
     if (n->op == QN_OP_CONSTANT)
       s->names[n->first_result] = name_constant(&s->counters, result_type(g, n, 0)->dtype);
-    else if (n->op == QN_OP_TOP_K) {
-      s->names[n->first_result] = name_word(&s->counters, QN_NAME_VALUES);
-      s->names[n->first_result + 1] = name_word(&s->counters, QN_NAME_INDICES);
+    else if (named_results(n->op)) {
+      for (int r = 0; r < 2; r++)
+        s->names[n->first_result + (uint32_t)r] = name_word(&s->counters, named_results(n->op)[r]);
     } else if (n->op != QN_OP_PARAMETER && n->result_count) {
       for (int r = 0; r < n->result_count; r++)
         s->names[n->first_result + (uint32_t)r] =
@@ -367,7 +386,7 @@ static void print_node(qn_printer *p, const qn_graph *g, const qn_node *n) {
   qn_print_newline(p, 0);
   if (n->result_count) {
     print_name(p, p->scope->names[n->first_result], true);
-    if (n->op == QN_OP_TOP_K) {
+    if (named_results(n->op)) {
       qn_text_puts(p->out, ", ");
       print_name(p, p->scope->names[n->first_result + 1], true);
     } else if (n->result_count > 1) {

@@ -211,6 +211,14 @@ void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n)
   qn_print_types(p, g, n, QN_TYPES_AUTO);
 }
 
+void qn_print_rng_form(qn_printer *p, const qn_graph *g, const qn_node *n) {
+  const qn_attr_rng *a = n->attr;
+  qn_text_puts(p->out, "stablehlo.rng_bit_generator ");
+  qn_print_operands(p, n, 0, 1);
+  qn_text_add(p->out, ", algorithm = %s", qn_form_get(n->op)->fields[0].words[a->algorithm]);
+  qn_print_types(p, g, n, QN_TYPES_FUNCTIONAL);
+}
+
 void qn_print_top_k_form(qn_printer *p, const qn_graph *g, const qn_node *n) {
   qn_text_puts(p->out, "chlo.top_k(");
   qn_print_operands(p, n, 0, 1);

@@ -74,6 +74,8 @@ typedef enum qn_name_kind {
   QN_NAME_FLOAT,
   QN_NAME_VALUES,
   QN_NAME_INDICES,
+  QN_NAME_STATE,
+  QN_NAME_OUTPUT,
   QN_NAME_ITER,
   QN_NAME_KINDS
 } qn_name_kind;
@@ -114,6 +116,7 @@ void qn_print_slice_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_compare_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_fft_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_precision_form(qn_printer *p, const qn_graph *g, const qn_node *n);
+void qn_print_rng_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_top_k_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_reduce_form(qn_printer *p, const qn_graph *g, const qn_node *n);
 void qn_print_while_form(qn_printer *p, const qn_graph *g, const qn_node *n);
@@ -279,6 +282,7 @@ bool qn_parse_unite_captures(qn_parser *p, qn_stmt *s);
 /* Statements read as others (parse_expand.c): dynamic forms become static ones; `out_known` tells whether the name is such. */
 bool qn_parse_rewritten(qn_parser *p, qn_stmt *s, bool generic, bool *out_known);
 bool qn_parse_map(qn_parser *p, qn_stmt *s, bool generic, qn_val *out);
+bool qn_parse_rng_finish(qn_parser *p, qn_stmt *s);
 bool qn_parse_top_k_call(qn_parser *p, qn_stmt *s);
 /* Somebody else's custom calls by name; NULL if it is none. The call is read, its results are added to the graph. */
 const qn_call_target *qn_parse_call_target(const char *name);

@@ -22,6 +22,7 @@ static const struct {
     {QN_OP_IF, "tests/ops/test_control"},
     {QN_OP_SORT, "tests/ops/test_sort"},
     {QN_OP_SORT_RUNS, "tests/ops/test_sort"},
+    {QN_OP_RNG_BIT_GENERATOR, "tests/ops/test_rng_bit_generator"},
     {QN_OP_CUSTOM_JVP, "tests/ops/test_remat"},
     {QN_OP_REMAT, "tests/ops/test_remat"},
     {QN_OP_CUSTOM_VJP, "tests/ops/test_structural"},

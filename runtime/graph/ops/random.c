@@ -1,16 +1,7 @@
 /* Random numbers by counter: threefry2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), and
  * samplers on it whose bits are those of jax.random with its partitionable layout: element i of a tensor is the hash of the 64-bit
  * counter i, so it depends on nothing but key and place. A key is u32[2]: the high and the low word of its seed. */
-#include "quern/op.h"
-#include "quern/ops.h"
-
-#include <math.h>
-
-static qn_type typed_as(qn_val v, qn_dtype t) {
-  qn_type out = *qn_val_type(v);
-  out.dtype = t;
-  return out;
-}
+#include "random_parts.h"
 
 /* x turned left; the counts are constants of x's shape. */
 static qn_val rotate(qn_place at, qn_val x, int count) {
@@ -49,8 +40,7 @@ void qn_threefry2x32_at(qn_place at, qn_val k0, qn_val k1, qn_val x0, qn_val x1,
   *out1 = x1;
 }
 
-/* The key's words as scalars; false after a failure. */
-static bool key_words(const char *name, qn_place at, qn_val key, qn_val words[2]) {
+bool qn_random_key(const char *name, qn_place at, qn_val key, qn_val words[2]) {
   qn_graph *g = qn_graph_common(name, &key, 1, at);
   if (g == NULL)
     return false;
@@ -98,7 +88,7 @@ qn_val qn_key_at(qn_place at, qn_graph *g, uint64_t seed) {
 
 qn_val qn_key_split_at(qn_place at, qn_val key, int64_t count) {
   qn_val k[2], hi, lo, a, b;
-  if (!key_words("key_split", at, key, k))
+  if (!qn_random_key("key_split", at, key, k))
     return QN_NULL_VAL;
   if (count < 0)
     return qn_graph_fail(key.graph, at, QN_INVALID, "key_split: %lld keys", (long long)count);
@@ -112,7 +102,7 @@ qn_val qn_key_fold_in_at(qn_place at, qn_val key, qn_val data) {
   qn_val k[2], a, b;
   const qn_val both[2] = {key, data};
   qn_graph *g = qn_graph_common("key_fold_in", both, 2, at);
-  if (g == NULL || !key_words("key_fold_in", at, key, k))
+  if (g == NULL || !qn_random_key("key_fold_in", at, key, k))
     return QN_NULL_VAL;
   const qn_type *t = qn_val_type(data);
   if (t->rank != 0 || (t->dtype != QN_U32 && t->dtype != QN_I32))
@@ -124,37 +114,106 @@ qn_val qn_key_fold_in_at(qn_place at, qn_val key, qn_val data) {
 
 qn_val qn_random_bits_at(qn_place at, qn_val key, qn_type type) {
   qn_val k[2], hi, lo, a, b;
-  if (!key_words("random_bits", at, key, k))
+  if (!qn_random_key("random_bits", at, key, k))
     return QN_NULL_VAL;
   if (!qn_dtype_is_unsigned(type.dtype))
     return qn_graph_fail(key.graph, at, QN_INVALID, "random_bits: asked for %s, expected unsigned integers",
                          qn_type_str(&type));
   counters(at, key.graph, &type, &hi, &lo);
   qn_threefry2x32_at(at, k[0], k[1], hi, lo, &a, &b);
-  if (type.dtype != QN_U64)
-    return qn_convert_at(at, qn_xor_at(at, a, b), type.dtype);
+  return qn_random_word_bits(at, a, b, type.dtype);
+}
+
+qn_val qn_random_word_bits(qn_place at, qn_val a, qn_val b, qn_dtype t) {
+  if (t != QN_U64)
+    return qn_convert_at(at, qn_xor_at(at, a, b), t);
   qn_val high = qn_convert_at(at, a, QN_U64), low = qn_convert_at(at, b, QN_U64);
-  return qn_or_at(at, qn_shift_left_at(at, high, qn_full_at(at, key.graph, type, 32)), low);
+  return qn_or_at(at, qn_shift_left_at(at, high, qn_like_at(at, high, 32)), low);
 }
 
-typedef struct float_form {
-  qn_dtype bits; /* unsigned dtype of the same width */
-  int width, drawn, mantissa;
-  double one;       /* bits of 1.0, as a number */
-  double below_one; /* the largest value under 1 */
-} float_form;
+qn_val qn_random_row(qn_place at, qn_val keys, int64_t i) {
+  const int64_t start[2] = {i, 0}, limit[2] = {i + 1, 2}, dims[1] = {2};
+  return qn_reshape_at(at, qn_slice_at(at, keys, start, limit, NULL), 1, dims);
+}
 
-static float_form form_of(qn_dtype t) {
+bool qn_random_rank(const char *name, qn_graph *g, qn_place at, int rank) {
+  if (rank >= 0 && rank <= QN_MAX_RANK)
+    return true;
+  (void)qn_graph_fail(g, at, QN_INVALID, "%s: rank %d, expected 0 to %d", name, rank, QN_MAX_RANK);
+  return false;
+}
+
+/* ---- the layout that is not partitionable ---- */
+static qn_val cut(qn_place at, qn_val x, int64_t begin, int64_t end) { return qn_slice_at(at, x, &begin, &end, NULL); }
+
+/* An odd number of counters is padded with a zero. */
+qn_val qn_threefry_run_at(qn_place at, qn_val key, qn_val counters) {
+  qn_val k[2], out[2];
+  const qn_val both[2] = {key, counters};
+  qn_graph *g = qn_graph_common("threefry_run", both, 2, at);
+  if (g == NULL || !qn_random_key("threefry_run", at, key, k))
+    return QN_NULL_VAL;
+  const qn_type *t = qn_val_type(counters);
+  if (t->rank != 1 || t->dtype != QN_U32)
+    return qn_graph_fail(g, at, QN_INVALID, "threefry_run: counters are %s, expected u32[n]", qn_type_str(t));
+  int64_t n = t->dims[0], half = n / 2 + n % 2, none = 0, odd = n % 2;
+  qn_val padded = qn_pad_at(at, counters, qn_like_at(at, counters, 0), &none, &odd, NULL);
+  qn_threefry2x32_at(at, k[0], k[1], cut(at, padded, 0, half), cut(at, padded, half, 2 * half), &out[0], &out[1]);
+  return cut(at, qn_concatenate_at(at, out, 2, 0), 0, n);
+}
+
+static qn_val run_of(qn_place at, qn_val key, int64_t n) {
+  return qn_threefry_run_at(at, key, qn_iota_at(at, key.graph, qn_type_of(QN_U32, 1, n), 0));
+}
+
+qn_val qn_key_split_unpartitioned_at(qn_place at, qn_val key, int64_t count) {
+  qn_val k[2];
+  const int64_t dims[2] = {count, 2};
+  if (!qn_random_key("key_split_unpartitioned", at, key, k))
+    return QN_NULL_VAL;
+  if (count < 0 || count > INT32_MAX)
+    return qn_graph_fail(key.graph, at, QN_INVALID, "key_split_unpartitioned: %lld keys", (long long)count);
+  return qn_reshape_at(at, run_of(at, key, 2 * count), 2, dims);
+}
+
+/* Elements are cut from the words as memory is read, low bits first; a u64 takes its halves from both halves of the run. */
+qn_val qn_random_bits_unpartitioned_at(qn_place at, qn_val key, qn_type type) {
+  qn_val k[2];
+  if (!qn_random_key("random_bits_unpartitioned", at, key, k))
+    return QN_NULL_VAL;
+  int64_t size = qn_type_elements(&type), bytes = (int64_t)qn_dtype_size(type.dtype);
+  if (!qn_dtype_is_unsigned(type.dtype) || size > INT32_MAX)
+    return qn_graph_fail(key.graph, at, QN_INVALID,
+                         "random_bits_unpartitioned: asked for %s, expected unsigned integers, 2^31 at most",
+                         qn_type_str(&type));
+  int64_t n = (bytes * size + 3) / 4, each = bytes < 4 ? 4 / bytes : 1;
+  qn_val run = run_of(at, key, n);
+  if (bytes == 8) {
+    qn_val high = qn_convert_at(at, cut(at, run, 0, size), QN_U64),
+           low = qn_convert_at(at, cut(at, run, size, 2 * size), QN_U64);
+    run = qn_or_at(at, qn_shift_left_at(at, high, qn_like_at(at, high, 32)), low);
+  } else if (each > 1) {
+    const int64_t dims[2] = {n, each}, rows = 0, flat[1] = {n * each};
+    qn_val shift = qn_iota_at(at, key.graph, qn_type_make(QN_U32, 2, dims), 1);
+    shift = qn_multiply_at(at, shift, qn_like_at(at, shift, 8 * (double)bytes));
+    qn_val parts = qn_shift_right_logical_at(at, qn_broadcast_in_dim_at(at, run, 2, dims, &rows), shift);
+    run = cut(at, qn_reshape_at(at, qn_convert_at(at, parts, type.dtype), 1, flat), 0, size);
+  }
+  return qn_reshape_at(at, run, type.rank, type.dims);
+}
+
+/* ---- floats ---- */
+qn_float_form qn_float_form_of(qn_dtype t) {
   if (t == QN_F16)
-    return (float_form){QN_U16, 16, 16, 10, 0x3C00, 1 - 0x1p-11};
+    return (qn_float_form){QN_U16, 16, 16, 10, 0x3C00, 1 - 0x1p-11, 0x1p-10, 0x1p-14};
   if (t == QN_BF16) /* eight random bits are enough for its mantissa of seven */
-    return (float_form){QN_U16, 16, 8, 7, 0x3F80, 1 - 0x1p-8};
+    return (qn_float_form){QN_U16, 16, 8, 7, 0x3F80, 1 - 0x1p-8, 0x1p-7, 0x1p-126};
   if (t == QN_F32)
-    return (float_form){QN_U32, 32, 32, 23, 0x3F800000, 1 - 0x1p-24};
-  return (float_form){QN_U64, 64, 64, 52, 0x3FF0000000000000, 1 - 0x1p-53};
+    return (qn_float_form){QN_U32, 32, 32, 23, 0x3F800000, 1 - 0x1p-24, 0x1p-23, 0x1p-126};
+  return (qn_float_form){QN_U64, 64, 64, 52, 0x3FF0000000000000, 1 - 0x1p-53, 0x1p-52, 0x1p-1022};
 }
 
-static bool float_type(const char *name, qn_place at, qn_val key, const qn_type *type) {
+bool qn_random_float(const char *name, qn_place at, qn_val key, const qn_type *type) {
   qn_graph *g = qn_graph_common(name, &key, 1, at);
   if (g == NULL)
     return false;
@@ -164,44 +223,55 @@ static bool float_type(const char *name, qn_place at, qn_val key, const qn_type 
   return false;
 }
 
-/* Random mantissas under the exponent of 1 give [1, 2); minus 1, scaled, and held above the lower bound against rounding. */
-qn_val qn_random_uniform_at(qn_place at, qn_val key, qn_type type, double lo, double hi) {
-  if (!float_type("random_uniform", at, key, &type))
-    return QN_NULL_VAL;
-  qn_graph *g = key.graph;
-  float_form f = form_of(type.dtype);
-  qn_type drawn = type;
-  drawn.dtype = f.drawn == 8 ? QN_U8 : f.bits;
-  qn_val bits = qn_convert_at(at, qn_random_bits_at(at, key, drawn), f.bits);
+qn_dtype qn_random_drawn(qn_dtype t) { return t == QN_BF16 ? QN_U8 : qn_float_form_of(t).bits; }
+
+/* Random mantissas under the exponent of 1 give [1, 2); minus 1. */
+qn_val qn_random_unit_bits(qn_place at, qn_val bits, qn_dtype t) {
+  qn_float_form f = qn_float_form_of(t);
+  bits = qn_convert_at(at, bits, f.bits);
   if (!qn_val_ok(bits))
     return bits;
-  qn_type words = typed_as(bits, f.bits);
-  bits = qn_shift_right_logical_at(at, bits, qn_full_at(at, g, words, f.drawn - f.mantissa));
-  bits = qn_or_at(at, bits, qn_full_at(at, g, words, f.one));
-  qn_val unit = qn_subtract_at(at, qn_bitcast_convert_at(at, bits, type.dtype), qn_full_at(at, g, type, 1));
-  if (lo == 0 && hi == 1)
+  qn_type words = *qn_val_type(bits), type = words;
+  type.dtype = t;
+  bits = qn_shift_right_logical_at(at, bits, qn_full_at(at, bits.graph, words, f.drawn - f.mantissa));
+  bits = qn_or_at(at, bits, qn_full_at(at, bits.graph, words, f.one));
+  return qn_subtract_at(at, qn_bitcast_convert_at(at, bits, t), qn_full_at(at, bits.graph, type, 1));
+}
+
+/* Held above the lower bound against rounding. */
+qn_val qn_random_scaled(qn_place at, qn_val unit, double lo, double hi) {
+  if (!qn_val_ok(unit) || (lo == 0 && hi == 1))
     return unit;
-  qn_val low = qn_full_at(at, g, qn_type_scalar(type.dtype), lo),
-         high = qn_full_at(at, g, qn_type_scalar(type.dtype), hi);
+  qn_val low = qn_like_at(at, unit, lo), high = qn_like_at(at, unit, hi);
   qn_val scaled = qn_add_at(at, qn_multiply_at(at, unit, qn_subtract_at(at, high, low)), low);
   return qn_maximum_at(at, low, scaled);
 }
 
-qn_val qn_random_normal_at(qn_place at, qn_val key, qn_type type) {
-  if (!float_type("random_normal", at, key, &type))
+qn_val qn_random_uniform_at(qn_place at, qn_val key, qn_type type, double lo, double hi) {
+  if (!qn_random_float("random_uniform", at, key, &type))
     return QN_NULL_VAL;
-  qn_val u = qn_random_uniform_at(at, key, type, -form_of(type.dtype).below_one, 1);
-  if (!qn_val_ok(u))
-    return u;
+  qn_type drawn = type;
+  drawn.dtype = qn_random_drawn(type.dtype);
+  return qn_random_scaled(at, qn_random_unit_bits(at, qn_random_bits_at(at, key, drawn), type.dtype), lo, hi);
+}
+
+qn_val qn_random_normal_of(qn_place at, qn_val unit) {
+  if (!qn_val_ok(unit))
+    return unit;
+  qn_val u = qn_random_scaled(at, unit, -qn_float_form_of(qn_val_type(unit)->dtype).below_one, 1);
   return qn_multiply_at(at, qn_like_at(at, u, 1.41421356237309504880), qn_erf_inv_at(at, u));
+}
+
+qn_val qn_random_normal_at(qn_place at, qn_val key, qn_type type) {
+  if (!qn_random_float("random_normal", at, key, &type))
+    return QN_NULL_VAL;
+  return qn_random_normal_of(at, qn_random_uniform_at(at, key, type, 0, 1));
 }
 
 qn_val qn_random_bernoulli_at(qn_place at, qn_val key, double p, int rank, const int64_t *dims) {
   qn_graph *g = qn_graph_common("random_bernoulli", &key, 1, at);
-  if (g == NULL)
+  if (g == NULL || !qn_random_rank("random_bernoulli", g, at, rank))
     return QN_NULL_VAL;
-  if (rank < 0 || rank > QN_MAX_RANK)
-    return qn_graph_fail(g, at, QN_INVALID, "random_bernoulli: rank %d, expected 0 to %d", rank, QN_MAX_RANK);
   qn_val u = qn_random_uniform_at(at, key, qn_type_make(QN_F32, rank, dims), 0, 1);
   return qn_val_ok(u) ? qn_compare_at(at, u, qn_like_at(at, u, p), QN_CMP_LT, QN_CMP_DEFAULT) : u;
 }

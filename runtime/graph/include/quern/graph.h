@@ -86,6 +86,7 @@ typedef enum qn_compare_type {
   QN_CMP_SIGNED,
   QN_CMP_UNSIGNED
 } qn_compare_type;
+typedef enum qn_rng_algorithm { QN_RNG_DEFAULT, QN_RNG_THREE_FRY, QN_RNG_PHILOX } qn_rng_algorithm;
 typedef enum qn_fft_type { QN_FFT, QN_IFFT, QN_RFFT, QN_IRFFT } qn_fft_type;
 
 /* One record per op family; a node points to its own (NULL where the op has none). */
@@ -157,6 +158,11 @@ typedef struct qn_attr_fft {
   qn_fft_type type;
   qn_dims length;
 } qn_attr_fft;
+typedef struct qn_attr_rng {
+  qn_rng_algorithm algorithm;
+  qn_dtype dtype; /* of the bits; the text says it by the result's type, and their shape */
+  qn_dims shape;
+} qn_attr_rng;
 typedef struct qn_attr_triangle {
   bool lower;
 } qn_attr_triangle; /* cholesky */

@@ -323,6 +323,12 @@ qn_val qn_random_normal_at(qn_place at, qn_val key, qn_type type);
 #define qn_random_normal(key, type) qn_random_normal_at(QN_HERE, key, type)
 qn_val qn_random_bernoulli_at(qn_place at, qn_val key, double p, int rank, const int64_t *dims); /* bool */
 #define qn_random_bernoulli(key, p, rank, dims) qn_random_bernoulli_at(QN_HERE, key, p, rank, dims)
+/* StableHLO's generator. The state is a key and a counter, u64[2] or the same as u32[4], low words first; PHILOX also takes a counter of 128
+ * bits, u64[3] or u32[6]. Any type of integers or floats: floats are bits as they come. */
+void qn_rng_bit_generator_at(qn_place at, qn_val state, qn_rng_algorithm algorithm, qn_type type, qn_val *new_state,
+                             qn_val *bits);
+#define qn_rng_bit_generator(state, algorithm, type, new_state, bits)                                                  \
+  qn_rng_bit_generator_at(QN_HERE, state, algorithm, type, new_state, bits)
 /* threefry2x32 over pairs: x0, x1 u32 arrays of one shape; key words scalars. */
 void qn_threefry2x32_at(qn_place at, qn_val k0, qn_val k1, qn_val x0, qn_val x1, qn_val *out0, qn_val *out1);
 #define qn_threefry2x32(k0, k1, x0, x1, out0, out1) qn_threefry2x32_at(QN_HERE, k0, k1, x0, x1, out0, out1)
