@@ -95,6 +95,10 @@ foreach(file ${qn_test_files} ${qn_main_files})
     qn_test_properties(${name} ${file} plain)
   endif()
 endforeach()
+# Its tests have limits of their own, for the long form.
+if(TEST device.fuzz_long)
+  set_tests_properties(device.fuzz_long PROPERTIES TIMEOUT 15000)
+endif()
 # tests/fuzz/fuzz_*.c: libFuzzer programs for `./dev fuzz`. Each links the library that it fuzzes, and no more.
 if(QN_FUZZ)
   add_executable(fuzz_parse tests/fuzz/fuzz_parse.c)

@@ -2,36 +2,12 @@
  * planted faults show that a lost launch, a stale input and one wrong bit are noticed. */
 #include <math.h>
 
-#include "expect.h"
-#include "quern/drivers.h"
-#include "random_check.h"
+#include "fuzz_kit.h"
 
-static qn_device *open_or_skip(const char *which) {
-  qn_device *d = NULL;
-  size_t count;
-  const qn_driver *const *drivers = qn_drivers(&count);
-  qn_status st = qn_device_open(drivers, count, which, &d);
-  if (st == QN_NOT_FOUND)
-    cr_skip("%s is not here", which);
-  QN_ASSERT_OK(st);
-  return d;
-}
-
-static void check_seeds(const char *which, uint64_t first, uint64_t count, int nodes, random_depth depth) {
-  qn_device *d = open_or_skip(which);
-  random_tally tally = {0};
-  char why[1024];
-  for (uint64_t seed = first; seed < first + count; seed++)
-    cr_expect(random_check(d, seed, nodes, depth, &tally, why), "%s", why);
-  cr_expect(tally.judged > 20 * tally.loose && tally.judged > 100 * count, "%llu elements judged, %llu not",
-            (unsigned long long)tally.judged, (unsigned long long)tally.loose);
-  qn_device_release(d);
-}
-
-Test(fuzz, cpu, .timeout = 280) { check_seeds("cpu", 1, 30, 0, RANDOM_ALL_WAYS); }
-Test(fuzz, cpu_more, .timeout = 280) { check_seeds("cpu", 1000, 30, 16, RANDOM_OTHER); }
+/* 500 in all on the cpu, with test_fuzz_small.c and test_fuzz_smaller.c; elsewhere a few (all in test_fuzz_long.c). */
+Test(fuzz, cpu, .timeout = 280) { check_seeds("cpu", 1, 20, 0, RANDOM_ALL_WAYS); }
 Test(fuzz, pocl, .timeout = 280) { check_seeds("opencl:pocl", 2000, 2, 16, RANDOM_OTHER); }
-Test(fuzz, rusticl, .timeout = 280) { check_seeds("opencl:rusticl", 3000, 2, 10, RANDOM_ONCE); }
+Test(fuzz, rusticl, .timeout = 280) { check_seeds("opencl:rusticl", 3000, 2, 8, RANDOM_ONCE); }
 Test(fuzz, lavapipe, .timeout = 280) { check_seeds("vulkan:llvmpipe", 4000, 3, 16, RANDOM_OTHER); }
 Test(fuzz, swiftshader, .timeout = 280) { check_seeds("vulkan:swiftshader", 5000, 4, 16, RANDOM_OTHER); }
 

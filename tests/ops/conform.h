@@ -97,15 +97,22 @@ static inline void tensor_draw(tensor *x, uint64_t *state, double lo, double hi)
 
 /* Rows that take their operand as symmetric, and read one triangle of it. */
 static inline bool is_symmetric(qn_op op) { return op == QN_OP_CHOLESKY || op == QN_OP_EIGH; }
-/* Mirrors the lower triangle of each matrix and adds to the diagonal. */
+static inline void tensor_set_imag(tensor *x, int64_t i, double v) {
+  if (qn_dtype_is_complex(x->t.dtype))
+    qn_oracle_store_f(qn_dtype_part(x->t.dtype), x->data, 2 * i + 1, 1, &v);
+}
+/* Mirrors the lower triangle of each matrix, conjugated, and adds to the diagonal, which is real. */
 static inline void tensor_mirror(tensor *x, double diagonal) {
   int64_t n = x->t.dims[x->t.rank - 1], count = qn_type_elements(&x->t) / (n * n);
   for (int64_t b = 0; b < count; b++)
     for (int64_t i = 0; i < n; i++)
       for (int64_t j = 0; j <= i; j++) {
-        double v = tensor_get(x, (b * n + i) * n + j) + (i == j ? diagonal : 0);
-        tensor_set(x, (b * n + i) * n + j, v);
-        tensor_set(x, (b * n + j) * n + i, v);
+        int64_t low = (b * n + i) * n + j, high = (b * n + j) * n + i;
+        double v = tensor_get(x, low) + (i == j ? diagonal : 0), imag = i == j ? 0 : tensor_imag(x, low);
+        tensor_set(x, low, v);
+        tensor_set(x, high, v);
+        tensor_set_imag(x, low, imag);
+        tensor_set_imag(x, high, -imag);
       }
 }
 

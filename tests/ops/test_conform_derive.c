@@ -1,5 +1,5 @@
-/* Derivatives of every row that has them, in f64 on the oracle: forward mode against central differences, reverse mode against
- * forward mode by inner products. Rows without derivative must give zeros. */
+/* Derivatives of every row that has them, in every dtype that has derivatives, on the oracle: forward mode against central differences (in the wide
+ * dtypes; the narrow ones against those), reverse mode against forward mode by inner products. Rows without derivative must give zeros. */
 #include "conform.h"
 
 #include "quern/autodiff.h"
@@ -18,10 +18,12 @@ static bool refuses_all(qn_status st) {
   return st == QN_UNSUPPORTED && strstr(qn_error_message(), "no derivative of a step") != NULL;
 }
 
-static bool pair_make(qn_op op, const qn_sample *s, pair *p) {
+static bool moves(qn_dtype t) { return qn_dtype_is_float(t) || qn_dtype_is_complex(t); }
+
+static bool pair_make(qn_op op, const qn_sample *s, qn_dtype t, pair *p) {
   *p = (pair){0};
   for (int hold = 0; hold < 2; hold++) {
-    if (sample_graph(op, s, QN_F64, hold == 1, &p->f) != QN_OK)
+    if (sample_graph(op, s, t, hold == 1, &p->f) != QN_OK)
       return false;
     p->held = hold == 1;
     qn_status st = qn_jvp_graph(p->f, &p->jvp);
@@ -55,10 +57,12 @@ static void shifted(const qn_graph *f, const tensor *x, const tensor *t, double 
   for (size_t i = 0; i < n; i++) {
     moved[i] = tensor_make(&x[i].t);
     memcpy(moved[i].data, x[i].data, (size_t)qn_type_bytes(&x[i].t));
-    if (!qn_dtype_is_float(x[i].t.dtype))
+    if (!moves(x[i].t.dtype))
       continue;
-    for (int64_t j = 0; j < qn_type_elements(&x[i].t); j++)
+    for (int64_t j = 0; j < qn_type_elements(&x[i].t); j++) {
       tensor_set(&moved[i], j, tensor_get(&x[i], j) + h * tensor_get(&t[k], j));
+      tensor_set_imag(&moved[i], j, tensor_imag(&x[i], j) + h * tensor_imag(&t[k], j));
+    }
     k++;
   }
   QN_EXPECT_OK(run(f, moved, out));
@@ -115,16 +119,59 @@ static void differences(const char *name, const pair *p, const tensor *x, const 
   tensors_free(down, 1);
 }
 
-static void check(qn_op op, const qn_sample *s, uint64_t *seed) {
+/* Half the distance from 1 to the next number, roughly, by dtype. */
+static double unit_of(qn_dtype t) {
+  switch (t) {
+  case QN_BF16:
+    return 0x1p-8;
+  case QN_F16:
+    return 0x1p-11;
+  case QN_F32:
+  case QN_C64:
+    return 0x1p-24;
+  default:
+    return 0x1p-53;
+  }
+}
+
+static void reverse_mode(qn_op op, const pair *p, qn_dtype t, const tensor *in, const tensor *tangent, uint64_t *seed) {
+  const char *name = qn_op_get(op)->name;
+  size_t n = qn_graph_param_count(p->f), moving = qn_graph_param_count(p->jvp) - n;
+  tensor back_in[5], back_out[5];
+  params_make(p->vjp, back_in);
+  results_make(p->vjp, back_out);
+  cr_assert(qn_graph_param_count(p->vjp) == n + 1 && qn_graph_result_count(p->vjp) == 1 + moving);
+  for (size_t i = 0; i < n; i++)
+    memcpy(back_in[i].data, in[i].data, (size_t)qn_type_bytes(&in[i].t));
+  tensor_draw(&back_in[n], seed, -1, 1);
+  QN_EXPECT_OK(run(p->vjp, back_in, back_out));
+  double forward = dot(&back_in[n], tangent), backward = 0, scale = dot_size(&back_in[n], tangent);
+  for (size_t i = 0; i < moving; i++) {
+    cr_expect(back_out[1 + i].t.dtype == in[n + i].t.dtype, "%s %s: gradient %zu is %s", name, qn_dtype_name(t), i,
+              qn_type_str(&back_out[1 + i].t));
+    backward += dot(&back_out[1 + i], &in[n + i]);
+    scale += dot_size(&back_out[1 + i], &in[n + i]);
+  }
+  double most = unit_of(t) > 0x1p-53 ? 256 * unit_of(t) : 1e-11;
+  cr_expect(!p->held || dot(&back_out[1], &back_out[1]) == 0, "%s: a gradient where there is none", name);
+  cr_expect(fabs(forward - backward) <= (rounds(op, p->f) ? 0.1 : most) * (1 + scale),
+            "%s %s: forward mode gives %.17g, reverse mode %.17g, of terms of %.3g", name, qn_dtype_name(t), forward,
+            backward, scale);
+  tensors_free(back_in, n + 1);
+  tensors_free(back_out, 1 + moving);
+}
+
+/* One round in that dtype. Only the wide ones are fit for differences. */
+static int check(qn_op op, const qn_sample *s, qn_dtype t, uint64_t *seed) {
   const qn_op_def *d = qn_op_get(op);
   pair p;
-  if (!pair_make(op, s, &p))
-    return;
-  size_t n = qn_graph_param_count(p.f), all = qn_graph_param_count(p.jvp), moving = all - n;
-  cr_assert(qn_graph_result_count(p.jvp) == 2 ||
-            !qn_dtype_is_float(qn_graph_type(p.f, qn_graph_result(p.f, 0))->dtype));
-  if (qn_graph_result_count(p.jvp) == 2) {
-    tensor in[8], out[2], back_in[5], back_out[5];
+  if (!pair_make(op, s, t, &p))
+    return 0;
+  size_t n = qn_graph_param_count(p.f), all = qn_graph_param_count(p.jvp);
+  bool moved = qn_graph_result_count(p.jvp) == 2;
+  cr_assert(moved || !moves(qn_graph_type(p.f, qn_graph_result(p.f, 0))->dtype));
+  if (moved) {
+    tensor in[8], out[2];
     params_make(p.jvp, in);
     results_make(p.jvp, out);
     operands_draw(op, s, in, n, seed);
@@ -135,48 +182,36 @@ static void check(qn_op op, const qn_sample *s, uint64_t *seed) {
     if (p.held)
       memset(in[n].data, 0, (size_t)qn_type_bytes(&in[n].t));
     QN_EXPECT_OK(run(p.jvp, in, out));
-    if (rounds(op, p.f))
+    cr_expect(out[1].t.dtype == out[0].t.dtype, "%s %s: the tangent is %s", d->name, qn_dtype_name(t),
+              qn_type_str(&out[1].t));
+    if (rounds(op, p.f) && t == QN_F64)
       identity(d->name, &in[n], &out[1]);
-    else
+    else if (!rounds(op, p.f) && (t == QN_F64 || t == QN_C128))
       differences(d->name, &p, in, in + n, &out[1], n, d->no_grad != NULL);
-    params_make(p.vjp, back_in);
-    results_make(p.vjp, back_out);
-    cr_assert(qn_graph_param_count(p.vjp) == n + 1 && qn_graph_result_count(p.vjp) == 1 + moving);
-    for (size_t i = 0; i < n; i++)
-      memcpy(back_in[i].data, in[i].data, (size_t)qn_type_bytes(&in[i].t));
-    tensor_draw(&back_in[n], seed, -1, 1);
-    QN_EXPECT_OK(run(p.vjp, back_in, back_out));
-    double forward = dot(&back_in[n], &out[1]), backward = 0, scale = 0;
-    for (size_t i = 0; i < moving; i++) {
-      backward += dot(&back_out[1 + i], &in[n + i]);
-      scale += dot_size(&back_out[1 + i], &in[n + i]);
-    }
-    cr_expect(!p.held || dot(&back_out[1], &back_out[1]) == 0, "%s: a gradient where there is none", d->name);
-    cr_expect(fabs(forward - backward) <= (rounds(op, p.f) ? 0.1 : 1e-11) * (1 + scale),
-              "%s: forward mode gives %.17g, reverse mode %.17g", d->name, forward, backward);
+    reverse_mode(op, &p, t, in, &out[1], seed);
     tensors_free(in, all);
     tensors_free(out, 2);
-    tensors_free(back_in, n + 1);
-    tensors_free(back_out, 1 + moving);
   }
   pair_free(&p);
+  return moved;
 }
 
-Test(conform_derive, every_row) {
+static void check_rows(const qn_dtype *dtypes, size_t count, int least) {
   uint64_t seed = 3;
   int checked = 0;
   for (int op = 1; op < QN_OP_COUNT; op++) {
     const qn_op_def *d = qn_op_get((qn_op)op);
-    for (int s = 0; s < d->sample_count; s++) {
-      if (d->kind == QN_KIND_SOURCE || !walks((qn_op)op, QN_F64))
-        continue;
-      for (int round = 0; round < 3; round++)
-        check((qn_op)op, &d->samples[s], &seed);
-      checked++;
-    }
+    for (int s = 0; s < d->sample_count && d->kind != QN_KIND_SOURCE; s++)
+      for (size_t k = 0; k < count; k++)
+        for (int round = 0; round < 3 && walks((qn_op)op, dtypes[k]); round++)
+          checked += check((qn_op)op, &d->samples[s], dtypes[k], &seed);
   }
-  cr_expect(checked > 60, "only %d rows and samples", checked);
+  cr_expect(checked > least, "only %d derivatives", checked);
 }
+
+Test(conform_derive, every_row) { check_rows((const qn_dtype[]){QN_F64}, 1, 250); }
+Test(conform_derive, every_row_complex) { check_rows((const qn_dtype[]){QN_C64, QN_C128}, 2, 300); }
+Test(conform_derive, every_row_narrow) { check_rows((const qn_dtype[]){QN_F16, QN_BF16, QN_F32}, 3, 700); }
 
 /* ---- derivatives in force at corners: rows (operands, cotangent 1) -> gradients ---- */
 typedef qn_val (*function)(const qn_val *x);

@@ -511,3 +511,6 @@ Test(structural_rules, dot) { check_named("dot"); }
 Test(structural_rules, take) { check_named("take"); }
 Test(structural_rules, gather) { check_named("gather"); }
 Test(structural_rules, scatter) { check_named("scatter"); }
+Test(structural_rules, sort) { check_named("sort"); }
+Test(structural_rules, top_k) { check_named("top_k"); }
+Test(structural_rules, optimization_barrier) { check_named("optimization_barrier"); }

@@ -315,14 +315,16 @@ static bool (*const pointwise[])(random_gen *z) = {
 
 void random_grow(random_gen *z) {
   for (int tries = 0; tries < 8 && !qn_graph_failed(z->g); tries++) {
-    uint32_t kind = random_below(z, 10);
+    uint32_t kind = random_below(z, 12);
     bool grown;
     if (kind < 4)
       grown = pointwise[random_below(z, sizeof pointwise / sizeof *pointwise)](z);
     else if (kind < 7)
       grown = random_moves[random_below(z, (uint32_t)random_move_count)](z);
-    else
+    else if (kind < 10)
       grown = random_folds[random_below(z, (uint32_t)random_fold_count)](z);
+    else
+      grown = random_windows[random_below(z, (uint32_t)random_window_count)](z);
     if (grown)
       return;
   }

@@ -11,12 +11,13 @@
 #include "quern/ops.h"
 #include "quern/tree.h"
 
-enum { RANDOM_LEAVES = 24, RANDOM_BATCHES = 2 };
+enum { RANDOM_LEAVES = 24, RANDOM_BATCHES = 2, RANDOM_LANES = 2 };
 
 typedef struct random_case {
   uint64_t seed;
   bool wide;          /* with 64-bit floats: not for every device */
   int nodes;          /* about so many operations */
+  const char *kind;   /* how it was made of another case; NULL: of its seed */
   qn_treedef args[2]; /* state, batch */
   qn_traced plain;    /* the step */
   qn_traced judged;   /* the same, and for each float leaf "p" of the result its bound "bound/p" */
@@ -25,6 +26,11 @@ typedef struct random_case {
 /* nodes 0: some 6 to 24, by the seed. */
 qn_status random_case_make(uint64_t seed, int nodes, bool wide, random_case *out);
 void random_case_free(random_case *c);
+
+/* The step of a case over lanes (RANDOM_LANES of them, on axis 0), and with the derivative: its results, then the gradients by all floats. The
+ * second has no judged graph. QN_UNSUPPORTED: it has a loop whose length is in the data. random_case_free either way. */
+qn_status random_case_lanes(const random_case *c, random_case *out);
+qn_status random_case_backward(const random_case *c, random_case *out);
 
 /* Leaves in the order of plain.result, as malloc'd row-major bytes. */
 typedef struct random_values {
@@ -45,10 +51,12 @@ qn_status random_case_run(qn_step *s, qn_device *d, const random_case *c, int ca
 /* First element beyond its bound. *io_judged and *io_loose count the elements with a bound that says something, and those without. */
 bool random_exceeds(const random_case *c, const random_values *got, const random_values *want, uint64_t *io_judged,
                     uint64_t *io_loose, char why[256]);
-/* First leaf whose bytes differ. */
+/* First leaf whose bytes differ; NaN is NaN. */
 bool random_differs(const random_case *c, const random_values *a, const random_values *b, char why[256]);
+/* On the oracle: the lanes of random_case_lanes against the case at each lane's inputs, bit for bit. */
+bool random_lanes_differ(const random_case *c, const random_case *lanes, char why[256]);
 
-/* ---- the generator (random_graph.c, random_ops.c) ---- */
+/* ---- the generator (random_graph.c, random_ops.c, random_windows.c) ---- */
 enum { RANDOM_POOL = 160, RANDOM_SIZES = 4 };
 typedef struct random_item {
   qn_val v, e;  /* e: bound on the error of each element; the null value where exact, and in the plain graph */
@@ -80,5 +88,7 @@ extern bool (*const random_moves[])(random_gen *z);
 extern const size_t random_move_count;
 extern bool (*const random_folds[])(random_gen *z);
 extern const size_t random_fold_count;
+extern bool (*const random_windows[])(random_gen *z);
+extern const size_t random_window_count;
 
 #endif
