@@ -174,6 +174,6 @@ qn_status bench_peak_row(const bench_row *row, qn_device *d, qn_cache *cache, bo
                          size_t *out_count, bool *out_correct) {
   (void)row;
   (void)cache;
-  *out_count = quick ? 20 : 100;
+  *out_count = quick ? 50 : 300;
   return bench_peak_rates(d, 0, (int)*out_count, out, out_correct);
 }

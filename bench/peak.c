@@ -18,7 +18,7 @@ typedef struct peak_shape {
 static peak_shape shape_of(const qn_device_caps *c) {
   static const peak_shape shapes[] = {
       [QN_CLASS_CPU_NATIVE] = {.items = 1, .chains = 24, .turns = 25000, .groups = 1},
-      [QN_CLASS_CPU_TILE] = {.items = 1, .chains = 24, .turns = 8192, .groups = 16},
+      [QN_CLASS_CPU_TILE] = {.items = 1, .chains = 24, .turns = 2048, .groups = 16},
       [QN_CLASS_CPU_SIMT] = {.items = 64, .lanes = 4, .chains = 3, .turns = 1024, .groups = 16},
       [QN_CLASS_CPU_SCALAR] = {.items = 64, .lanes = 4, .chains = 3, .turns = 1024, .groups = 16},
       [QN_CLASS_GPU] = {.items = 256, .lanes = 4, .chains = 4, .turns = 4096, .groups = 32}};
