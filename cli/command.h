@@ -50,8 +50,8 @@ struct cli_command {
 };
 
 /* ---- the table ---- */
-extern const cli_command qn_cli_cache, qn_cli_devices, qn_cli_explain, qn_cli_replay, qn_cli_run, qn_cli_train,
-    qn_cli_transform;
+extern const cli_command qn_cli_bench, qn_cli_cache, qn_cli_devices, qn_cli_explain, qn_cli_replay, qn_cli_run,
+    qn_cli_train, qn_cli_transform;
 
 /* ---- arguments (args.c) ---- */
 /* Fills args from argv behind the command's name. Says what is wrong and returns CLI_USAGE; --help sets *out_help. */

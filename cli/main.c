@@ -4,8 +4,8 @@
 
 #include "command.h"
 
-static const cli_command *const commands[] = {&qn_cli_devices, &qn_cli_train,  &qn_cli_run,  &qn_cli_transform,
-                                              &qn_cli_explain, &qn_cli_replay, &qn_cli_cache};
+static const cli_command *const commands[] = {&qn_cli_devices, &qn_cli_train,  &qn_cli_run,   &qn_cli_transform,
+                                              &qn_cli_explain, &qn_cli_replay, &qn_cli_bench, &qn_cli_cache};
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void help(FILE *out) {

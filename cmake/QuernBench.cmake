@@ -1,9 +1,6 @@
-# bench/bench_*.c: one program each, into the build folder's bench/, for `./dev bench`. The other sources there are what they
-# share. Programs that look inside the LLVM library are left out where there is none.
+# bench/bench_*.c: one program each, into the build folder's bench/, for `./dev bench`. The other sources there are the
+# library that they share with quern bench. Programs that look inside the LLVM library are left out where there is none.
 file(GLOB qn_bench_files CONFIGURE_DEPENDS bench/bench_*.c)
-add_library(quern_bench_kit STATIC bench/kit.c)
-target_include_directories(quern_bench_kit PUBLIC bench)
-target_link_libraries(quern_bench_kit PRIVATE quern_flags quern_all)
 add_custom_target(bench_programs)
 foreach(file ${qn_bench_files})
   file(STRINGS ${file} uses REGEX "#include \"kernels/llvm/")
@@ -14,6 +11,6 @@ foreach(file ${qn_bench_files})
   add_executable(${target} ${file})
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${target} PRIVATE quern_bench_kit quern_flags quern_all)
+  target_link_libraries(${target} PRIVATE quern_bench quern_flags quern_all)
   add_dependencies(bench_programs ${target})
 endforeach()

@@ -14,6 +14,8 @@ enum {
   LOOPED_VECTORS = 4,
   SUM_BLOCK = 128,
   SPAN_BYTES = 32 << 10,
+  PACKED_BYTES = 512 << 10, /* of a right operand whose columns are worth a copy */
+  PACKED_ROWS = 64,
   STEPS_FEW = 4,
   VECTORS_APART = 8
 };
@@ -22,6 +24,7 @@ typedef struct contract {
   contraction d;
   uint32_t lanes, tile_rows, vectors, unroll; /* unroll: k steps whose left elements come in one load */
   uint32_t span; /* row tiles that go through each run of k together, while it's in cache */
+  bool packed;   /* a span's block of the right operand is copied first */
 } contract;
 
 static qn_dtype wide_dtype(const contraction *c) {
@@ -34,6 +37,15 @@ static bool long_axis(const contraction *c) { return c->k.count && c->k.shape.di
 /* Sums in runs of several axes. */
 static bool has_runs(const contraction *c) {
   return c->run_axis > 0 && !long_axis(c) && qn_dtype_is_float(wide_dtype(c));
+}
+
+/* A large right operand: a panel's rows lie so far apart that they push each other out of the caches, and it is read for every row tile. */
+static bool worth_packing(const contraction *c) {
+  if (!long_axis(c) || c->right_by_row || !qn_dtype_is_float(wide_dtype(c)) || c->m < PACKED_ROWS)
+    return false;
+  if (c->k_n * c->cols_n * (int64_t)qn_dtype_size(wide_dtype(c)) <= PACKED_BYTES)
+    return false;
+  return c->m % 4 == 0 || c->m % 5 == 0 || c->m % 6 == 0 || c->m % 7 == 0;
 }
 
 /* Does the left operand read neighbouring elements along the innermost summed axis? */
@@ -83,12 +95,13 @@ static void choose_register_tile(const qn_schedule *s, contract *c, int64_t fit)
 }
 
 static void choose_span(const qn_schedule *s, contract *c) {
+  int64_t most = c->packed ? 2 * SPAN_BYTES : SPAN_BYTES; /* a copy wants many readers */
   int64_t bytes = (int64_t)c->tile_rows * c->vectors * c->lanes * (int64_t)qn_dtype_size(wide_dtype(&c->d));
   int64_t tiles = c->d.m / c->tile_rows, width = (int64_t)c->lanes * c->vectors;
   int64_t others = c->d.batch_n * ((c->d.cols_n + width - 1) / width);
   int64_t units = s->caps->compute_units ? s->caps->compute_units : 2;
   c->span = 1;
-  for (int64_t n = SPAN_BYTES / bytes; n > 1 && c->span == 1; n--) {
+  for (int64_t n = most / bytes; n > 1 && c->span == 1; n--) {
     int64_t slots = others * (tiles / n);
     if (tiles % n == 0 && (slots % units == 0 || slots >= 4 * units))
       c->span = (uint32_t)n;
@@ -100,10 +113,12 @@ static void choose_tile(const qn_schedule *s, contract *c) {
   c->lanes = qn_emit_fit_lanes(grid.lanes, c->d.cols_n >= grid.lanes / 2 + 1 ? grid.lanes : c->d.cols_n);
   uint32_t fit = (uint32_t)((c->d.cols_n + c->lanes - 1) / c->lanes);
   if (grid.items == 1) {
-    c->span = has_runs(&c->d) ? 2 : 1;
+    c->packed = worth_packing(&c->d);
+    c->span = has_runs(&c->d) || c->packed ? 2 : 1;
     choose_register_tile(s, c, fit);
     if (c->span > 1)
       choose_span(s, c);
+    c->packed = c->packed && c->span > 1;
   } else {
     c->vectors = fit <= 3 ? fit : 2;
     c->tile_rows = s->caps->device_class == QN_CLASS_GPU ? 4 : s->caps->device_class == QN_CLASS_CPU_SCALAR ? 2 : 8;
@@ -156,10 +171,11 @@ typedef struct tile {
   qn_ix k[QN_MAX_RANK];
   qn_sval acc[MAX_ROWS][MAX_VECTORS];
   qn_dtype wide;
-  bool blocked; /* acc are the sums of a block; the totals are in `room` */
-  int run_axis; /* of k: what is summed from here on is a block; -1: blocks of the last axis */
-  qn_sval room; /* array of the tile's vectors, row by row; of all tiles of a span */
-  qn_sval base; /* where this tile's begin, if not at 0 */
+  bool blocked;             /* acc are the sums of a block; the totals are in `room` */
+  int run_axis;             /* of k: what is summed from here on is a block; -1: blocks of the last axis */
+  qn_sval room;             /* array of the tile's vectors, row by row; of all tiles of a span */
+  qn_sval base;             /* where this tile's begin, if not at 0 */
+  qn_sval pack, pack_begin; /* array of a block's right vectors, and the k of its first */
 } tile;
 
 static void locate(qn_emit *e, const tile *t, const index_map *m, int rank, const qn_ix *row, const qn_ix *col,
@@ -205,6 +221,11 @@ static void multiply_add(qn_emit *e, const tile *t, uint32_t r, uint32_t v, qn_s
   qn_kb_set(e->b, t->acc[r][v], acc);
 }
 
+static qn_sval pack_index(qn_emit *e, const tile *t, qn_sval k, uint32_t vector) {
+  qn_sval row = qs_mul(e->k, qs_sub(e->k, k, t->pack_begin), qs_const(e->k, QN_I32, t->vectors));
+  return qs_mul(e->k, qs_add(e->k, row, qs_const(e->k, QN_I32, vector)), qs_const(e->k, QN_I32, e->lanes));
+}
+
 /* One k, or `unroll` of them with the left elements loaded together. */
 static void step(qn_emit *e, tile *t, qn_sval k) {
   const contract *c = t->c;
@@ -219,8 +240,11 @@ static void step(qn_emit *e, tile *t, qn_sval k) {
     if (last >= 0)
       t->k[last] = qn_ix_add_const(e, qn_ix_scalar(e, k, c->unroll), u);
     for (uint32_t v = 0; v < t->vectors; v++) {
+      qn_sval copy = {0};
+      if (t->pack.id)
+        copy = qn_kb_aload(e->b, t->pack, pack_index(e, t, k, v), e->lanes);
       for (uint32_t r = 0; r < t->rows; r++) {
-        qn_sval b = right(e, t, r, v);
+        qn_sval b = t->pack.id ? copy : right(e, t, r, v);
         bool packed = c->unroll > 1 && qn_kb_lanes(e->b, a[r]) > 1;
         qn_sval x = c->unroll == 1 ? left(e, t, r, v) : packed ? qn_kb_extract(e->b, a[r], u) : a[r];
         multiply_add(e, t, r, v, x, b);
@@ -248,13 +272,15 @@ static void add_block(qn_emit *e, tile *t) {
     }
 }
 
+static qn_sval block_end(qn_emit *e, qn_sval begin, int64_t size) {
+  qn_sval n = qs_const(e->k, QN_I32, (double)size), end = qs_add(e->k, begin, qs_const(e->k, QN_I32, SUM_BLOCK));
+  return size % SUM_BLOCK ? qs_select(e->k, qs_lt(e->k, end, n), end, n) : end;
+}
+
 /* The innermost axis in blocks: sums of short runs lose less. */
 static void walk_blocks(qn_emit *e, tile *t, int64_t size) {
   size_t outer = 0, inner = qn_emit_memo_mark(e);
-  qn_sval begin = qn_emit_loop(e, 0, size, SUM_BLOCK, &outer), n = qs_const(e->k, QN_I32, (double)size);
-  qn_sval end = qs_add(e->k, begin, qs_const(e->k, QN_I32, SUM_BLOCK));
-  if (size % SUM_BLOCK)
-    end = qs_select(e->k, qs_lt(e->k, end, n), end, n);
+  qn_sval begin = qn_emit_loop(e, 0, size, SUM_BLOCK, &outer), end = block_end(e, begin, size);
   open_accumulators(e, t);
   qn_sval k = qn_kb_loop(e->b, begin, end, t->c->unroll, true);
   step(e, t, k);
@@ -385,6 +411,37 @@ static void walk_runs(qn_emit *e, tile *t, int axis, qn_sval m0) {
   qn_emit_close(e, mark);
 }
 
+/* Blocks of the innermost axis, each copied into a panel that all tiles of the span read. */
+static void walk_packed(qn_emit *e, tile *t, int axis, qn_sval m0) {
+  int last = t->c->d.k.count - 1;
+  int64_t size = t->c->d.k.shape.dims[axis];
+  size_t outer, span, inner;
+  if (axis < last) {
+    t->k[axis] = qn_ix_scalar(e, qn_emit_loop(e, 0, size, 1, &outer), 1);
+    walk_packed(e, t, axis + 1, m0);
+    qn_emit_close(e, outer);
+    return;
+  }
+  t->pack_begin = qn_emit_loop(e, 0, size, SUM_BLOCK, &outer);
+  qn_sval end = block_end(e, t->pack_begin, size);
+  inner = qn_emit_memo_mark(e);
+  qn_sval k = qn_kb_loop(e->b, t->pack_begin, end, 1, true);
+  t->k[last] = qn_ix_scalar(e, k, 1);
+  for (uint32_t v = 0; v < t->vectors; v++) {
+    qn_sval b = right(e, t, 0, v);
+    qn_kb_astore(e->b, t->pack, pack_index(e, t, k, v), qn_kb_lanes(e->b, b) == 1 ? qn_kb_splat(e->b, b, e->lanes) : b);
+  }
+  qn_emit_close(e, inner);
+  place_rows(e, t, span_open(e, t, m0, &span));
+  open_accumulators(e, t);
+  inner = qn_emit_memo_mark(e);
+  step(e, t, qn_kb_loop(e->b, t->pack_begin, end, 1, true));
+  qn_emit_close(e, inner);
+  add_block(e, t);
+  qn_emit_close(e, span);
+  qn_emit_close(e, outer);
+}
+
 /* Several row tiles at once: each run of k is read by all of them before the next one. The order of every sum is the same. */
 static void emit_span(qn_emit *e, tile *t, qn_sval m0, qn_sval n0) {
   uint32_t vectors = t->c->span * t->rows * t->vectors;
@@ -394,7 +451,12 @@ static void emit_span(qn_emit *e, tile *t, qn_sval m0, qn_sval n0) {
   qn_kb_astore(e->b, t->room, qs_mul(e->k, q, qs_const(e->k, QN_I32, e->lanes)),
                qn_kb_splat(e->b, qs_const(e->k, t->wide, 0), e->lanes));
   qn_emit_close(e, mark);
-  walk_runs(e, t, 0, m0);
+  if (t->c->packed) {
+    t->pack = qn_kb_array(e->b, t->wide, SUM_BLOCK * t->vectors * e->lanes, false);
+    walk_packed(e, t, 0, m0);
+  } else {
+    walk_runs(e, t, 0, m0);
+  }
   qn_sval row = span_open(e, t, m0, &mark);
   looped_epilogue(e, t, row, n0);
   qn_emit_close(e, mark);
@@ -459,12 +521,14 @@ void qn_emit_contract(qn_emit *e) {
   e->lanes = c.lanes;
   emit_slots slots = qn_contract_slots(e->s, e->part);
   qn_sval slot = qn_emit_slots_open(e, &slots);
-  /* Row tiles run fastest: neighbours share a panel of the right operand. */
+  /* Row tiles run fastest: neighbours share a panel of the right operand. Spans that copy it share their rows of the left one instead. */
   qn_ix s = qn_ix_scalar(e, slot, 1), batch[QN_MAX_RANK] = {0};
-  qn_sval row_tile = qn_ix_value(e, qn_ix_mod_const(e, s, t.row_tiles));
-  qn_ix rest = qn_ix_div_const(e, s, t.row_tiles);
-  qn_sval panel = qn_ix_value(e, c.d.batch_n == 1 ? rest : qn_ix_mod_const(e, rest, t.panels));
-  qn_ix_delinearize(e, c.d.batch_n == 1 ? qn_ix_const(e, 0) : qn_ix_div_const(e, rest, t.panels), c.d.batch.shape.rank,
+  int64_t fast = c.packed ? t.panels : t.row_tiles, slow = c.packed ? t.row_tiles : t.panels;
+  qn_sval first = qn_ix_value(e, qn_ix_mod_const(e, s, fast));
+  qn_ix rest = qn_ix_div_const(e, s, fast);
+  qn_sval second = qn_ix_value(e, c.d.batch_n == 1 ? rest : qn_ix_mod_const(e, rest, slow));
+  qn_sval row_tile = c.packed ? second : first, panel = c.packed ? first : second;
+  qn_ix_delinearize(e, c.d.batch_n == 1 ? qn_ix_const(e, 0) : qn_ix_div_const(e, rest, slow), c.d.batch.shape.rank,
                     c.d.batch.shape.dims, batch);
   qn_sval m0 = qs_mul(e->k, row_tile, qs_const(e->k, QN_I32, (double)(c.tile_rows * c.span)));
   uint32_t rest_rows = (uint32_t)(c.d.m % c.tile_rows);

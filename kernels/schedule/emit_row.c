@@ -30,7 +30,7 @@ typedef struct accumulator {
   qn_sval slices[8][REDUCE_LANES]; /* variables that keep the rounds' lanes */
 } accumulator;
 
-enum { MAX_PHASE = 16 };
+enum { MAX_PHASE = 16, MAX_WIDE = 8, LONG_WALK = 64 };
 
 static bool lanes_along_minor(const sched_part *p) {
   int minor = p->domain.rank - 1;
@@ -45,11 +45,32 @@ static uint32_t row_lanes(const qn_schedule *s, const sched_part *p) {
   return qn_emit_fit_lanes(qn_emit_grid(s->caps).lanes, lanes_along_minor(p) ? REDUCE_LANES : qn_type_elements(&r));
 }
 
+static bool has_wide_outputs(const qn_schedule *s, const sched_part *p) {
+  for (size_t i = 0; i < p->output_count; i++)
+    if (s->values[p->outputs[i]].space == SPACE_PR)
+      return true;
+  return false;
+}
+
+/* Long columns: how many neighbouring vectors of results a processor's slot walks together, so that it reads more than a line of each row. */
+static uint32_t wide_vectors(const qn_schedule *s, const sched_part *p) {
+  qn_type r = qn_row_results(p);
+  int64_t n = qn_type_elements(&r), lanes = row_lanes(s, p),
+          units = s->caps->compute_units ? s->caps->compute_units : 2;
+  if (qn_emit_grid(s->caps).items != 1 || lanes_along_minor(p) || p->reduce_count != 1 || n == 0 ||
+      qn_type_elements(&p->domain) / n < LONG_WALK || has_wide_outputs(s, p))
+    return 1;
+  uint32_t v = MAX_WIDE;
+  while (v > 1 && (n % (lanes * v) != 0 || n / (lanes * v) < 2 * units))
+    v /= 2;
+  return v;
+}
+
 emit_slots qn_row_slots(const qn_schedule *s, const sched_part *p) {
   qn_type r = qn_row_results(p);
-  int64_t n = qn_type_elements(&r), lanes = lanes_along_minor(p) ? 1 : row_lanes(s, p);
+  int64_t n = qn_type_elements(&r), lanes = lanes_along_minor(p) ? 1 : row_lanes(s, p) * wide_vectors(s, p);
   double walk = n ? (double)qn_type_elements(&p->domain) / (double)n : 1;
-  double cost = lanes_along_minor(p) ? walk / REDUCE_LANES : walk;
+  double cost = lanes_along_minor(p) ? walk / REDUCE_LANES : walk * wide_vectors(s, p);
   return qn_emit_slots(s->caps, (n + lanes - 1) / lanes, 4 + 8 * cost * (double)(p->reduce_count + 1));
 }
 
@@ -336,7 +357,7 @@ static void row_body(qn_emit *e, row_state *r) {
   for (int i = 0; i < r->x->rank; i++)
     if (!(r->p->reduced >> i & 1u))
       r->at[i] = r->pidx[axis++];
-  bool wide_outputs = false, empty = qn_type_elements(r->x) == 0;
+  bool empty = qn_type_elements(r->x) == 0;
   phase ph;
   for (size_t done = 0; done < r->p->reduce_count; done += ph.count) {
     ph.count = phase_size(e, done);
@@ -349,14 +370,52 @@ static void row_body(qn_emit *e, row_state *r) {
     for (size_t i = 0; i < ph.count; i++)
       accumulator_close(e, &ph.acc[i], r->minor, empty);
   }
-  for (size_t i = 0; i < r->p->output_count; i++)
-    wide_outputs |= e->s->values[r->p->outputs[i]].space == SPACE_PR;
   r->outputs = true;
-  if (wide_outputs && !empty)
+  if (has_wide_outputs(e->s, r->p) && !empty)
     walk(e, r, 0, visit_outputs, NULL);
   r->outputs = false;
   result_outputs(e, r);
   qn_emit_overrides_drop(e, 0);
+}
+
+/* Several vectors of results whose columns are walked together: a row's lines are read one after the other. */
+typedef struct wide_state {
+  uint32_t vectors;
+  accumulator acc[MAX_WIDE];
+  qn_ix at[MAX_WIDE][QN_MAX_RANK], pidx[MAX_WIDE][QN_MAX_RANK];
+} wide_state;
+
+static void visit_wide(qn_emit *e, row_state *r, qn_sval mask, qn_sval lane_mask, void *user) {
+  wide_state *w = user;
+  for (uint32_t v = 0; v < w->vectors; v++) {
+    for (int i = 0; i < r->x->rank; i++)
+      if (r->p->reduced >> i & 1u)
+        w->at[v][i] = r->at[i];
+    accumulate(e, &w->acc[v], w->at[v], mask, lane_mask);
+  }
+}
+
+static void wide_body(qn_emit *e, row_state *r, qn_sval slot, uint32_t vectors) {
+  wide_state w = {.vectors = vectors};
+  for (uint32_t v = 0; v < vectors; v++) {
+    qn_sval first = qs_mul(e->k, slot, qs_const(e->k, QN_I32, (double)(vectors * e->lanes)));
+    qn_sval base = qs_add(e->k, first, qs_const(e->k, QN_I32, (double)(v * e->lanes)));
+    qn_ix_delinearize(e, qn_ix_lanes(e, base, 1, e->lanes), r->results.rank, r->results.dims, w.pidx[v]);
+    for (int i = 0, axis = 0; i < r->x->rank; i++)
+      if (!(r->p->reduced >> i & 1u))
+        w.at[v][i] = w.pidx[v][axis++];
+    accumulator_describe(e, &w.acc[v], r->p->reduces[0]);
+    accumulator_open(e, &w.acc[v]);
+  }
+  walk(e, r, 0, visit_wide, &w);
+  for (uint32_t v = 0; v < vectors; v++) {
+    size_t mark = qn_emit_memo_mark(e);
+    accumulator_close(e, &w.acc[v], false, false);
+    memcpy(r->pidx, w.pidx[v], sizeof r->pidx);
+    result_outputs(e, r);
+    qn_emit_overrides_drop(e, 0);
+    qn_emit_memo_drop(e, mark);
+  }
 }
 
 void qn_emit_row(qn_emit *e) {
@@ -369,6 +428,8 @@ void qn_emit_row(qn_emit *e) {
   if (r.minor) {
     qn_ix_delinearize(e, qn_ix_scalar(e, slot, 1), r.results.rank, r.results.dims, r.pidx);
     row_body(e, &r);
+  } else if (wide_vectors(e->s, e->part) > 1) {
+    wide_body(e, &r, slot, wide_vectors(e->s, e->part));
   } else {
     int64_t lanes = e->lanes;
     qn_sval base = qs_mul(e->k, slot, qs_const(e->k, QN_I32, (double)lanes));

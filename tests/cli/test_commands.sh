@@ -38,7 +38,7 @@ expect 2 "usage: quern COMMAND"
 expect 0 "usage: quern COMMAND" --help
 expect 0 "usage: quern COMMAND" help
 expect 0 "quern 0." --version
-for command in devices train run transform explain replay cache; do
+for command in devices train run transform explain replay bench cache; do
   expect 0 "usage: quern $command" "$command" --help
   expect 0 "usage: quern $command" help "$command"
   expect 0 "$command" --help
