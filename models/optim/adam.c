@@ -1,6 +1,7 @@
 /* Adam as Keras 3 has it. */
 #include "options.h"
 #include "quern/optim.h"
+#include "slots.h"
 
 qn_status qn_adam_state(const qn_adam *a, const qn_treedef *params, qn_treedef *out_def) {
   (void)a;
@@ -8,14 +9,6 @@ qn_status qn_adam_state(const qn_adam *a, const qn_treedef *params, qn_treedef *
   QN_TRY(qn_treedef_add(out_def, "learning_rate", qn_type_scalar(QN_F32)));
   QN_TRY(qn_treedef_put(out_def, "momentum", params));
   return qn_treedef_put(out_def, "velocity", params);
-}
-
-/* In the graph's arena, however long. */
-static const char *slot_path(qn_graph *g, const char *slot, const char *path) {
-  const char *full = qn_arena_printf(qn_graph_arena(g), "%s/%s", slot, path);
-  if (!full)
-    (void)qn_graph_fail(g, QN_HERE, QN_OUT_OF_MEMORY, "adam: no memory for a path");
-  return full ? full : slot;
 }
 
 qn_tree *qn_adam_init(const qn_adam *a, qn_graph *g, const qn_treedef *params) {
@@ -27,7 +20,7 @@ qn_tree *qn_adam_init(const qn_adam *a, qn_graph *g, const qn_treedef *params) {
   qn_tree_set(t, "learning_rate", qn_scalar(g, QN_F32, qn_or_default(a->learning_rate, 1e-3)));
   for (size_t s = 0; s < 2; s++)
     for (size_t i = 0; i < params->count; i++)
-      qn_tree_set(t, slot_path(g, slots[s], params->leaves[i].path), qn_full(g, params->leaves[i].type, 0));
+      qn_tree_set(t, qn_slot_path(g, slots[s], params->leaves[i].path), qn_full(g, params->leaves[i].type, 0));
   return t;
 }
 
@@ -52,12 +45,12 @@ qn_update qn_adam_apply(const qn_adam *a, const qn_tree *state, const qn_tree *g
   qn_tree_set(u.state, "learning_rate", lr);
   qn_tree *velocities = qn_tree_create(g);
   for (size_t i = 0; velocities && i < params->count; i++) {
-    const char *path = params->leaves[i].path, *slot = slot_path(g, "momentum", path);
+    const char *path = params->leaves[i].path, *slot = qn_slot_path(g, "momentum", path);
     qn_val w = params->leaves[i].val, grad = qn_tree_get(grads, path);
     qn_val m = qn_tree_get(state, slot);
     m = settled(qn_add(m, qn_mul(qn_sub(grad, m), qn_like(m, 1 - b1))));
     qn_tree_set(u.state, slot, m);
-    slot = slot_path(g, "velocity", path);
+    slot = qn_slot_path(g, "velocity", path);
     qn_val v = qn_tree_get(state, slot);
     v = settled(qn_add(v, qn_mul(qn_sub(qn_square(grad), v), qn_like(v, 1 - b2))));
     qn_tree_set(velocities, slot, v);

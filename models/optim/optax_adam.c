@@ -1,14 +1,7 @@
 /* Adam as Optax has it. */
 #include "options.h"
 #include "quern/optim.h"
-
-/* In the graph's arena, however long. */
-static const char *slot_path(qn_graph *g, const char *slot, const char *path) {
-  const char *full = qn_arena_printf(qn_graph_arena(g), "%s/%s", slot, path);
-  if (!full)
-    (void)qn_graph_fail(g, QN_HERE, QN_OUT_OF_MEMORY, "optax_adam: no memory for a path");
-  return full ? full : slot;
-}
+#include "slots.h"
 
 qn_status qn_optax_adam_state(const qn_optax_adam *a, const qn_treedef *params, qn_treedef *out_def) {
   (void)a;
@@ -26,12 +19,12 @@ qn_tree *qn_optax_adam_init(const qn_optax_adam *a, qn_graph *g, const qn_treede
   qn_tree_set(t, "count", qn_scalar(g, QN_I32, 0));
   for (size_t s = 0; s < 2; s++)
     for (size_t i = 0; i < params->count; i++)
-      qn_tree_set(t, slot_path(g, slots[s], params->leaves[i].path), qn_full(g, params->leaves[i].type, 0));
+      qn_tree_set(t, qn_slot_path(g, slots[s], params->leaves[i].path), qn_full(g, params->leaves[i].type, 0));
   return t;
 }
 
 static qn_val moment(const qn_tree *state, qn_tree *out, const char *slot, const char *path, qn_val x, double decay) {
-  const char *name = slot_path(out->graph, slot, path);
+  const char *name = qn_slot_path(out->graph, slot, path);
   qn_val old = qn_tree_get(state, name);
   qn_val m = qn_add(qn_mul(x, qn_like(x, 1 - decay)), qn_mul(old, qn_like(old, decay)));
   qn_tree_set(out, name, m);

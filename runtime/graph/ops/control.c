@@ -187,8 +187,7 @@ static void control_batch(qn_batch *b, qn_val *out) {
 const qn_op_def qn_op_while = {
     .name = "while",
     .doc = "Runs the body on the carries as long as the condition gives true. Operands are carries, then captures; "
-           "regions are the "
-           "condition and the body.",
+           "regions are the condition and the body.",
     .arity = -1,
     .kind = QN_KIND_CONTROL,
     .dtypes = QN_D_ANY,
@@ -203,8 +202,7 @@ const qn_op_def qn_op_while = {
 const qn_op_def qn_op_case = {
     .name = "case",
     .doc = "Runs the branch whose number is operand 0, the last one where there is none of that number. The other "
-           "operands are "
-           "captures, the parameters of every branch.",
+           "operands are captures, the parameters of every branch.",
     .arity = -1,
     .kind = QN_KIND_CONTROL,
     .dtypes = QN_D_SIGNED,

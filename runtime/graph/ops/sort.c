@@ -221,8 +221,10 @@ static bool sort_lower(qn_rule *r, qn_val *out) {
     return true;
   }
   qn_attr_runs a = {.dimension = axis, .sorted = 1, .length = n};
-  if (n <= SHORT)
-    return one_pass(r, &a, in, out) || true;
+  if (n <= SHORT) {
+    (void)one_pass(r, &a, in, out); /* a failure sticks to the graph */
+    return true;
+  }
   for (int i = 0; i < t.rank; ++i)
     swap[i] = i == axis ? t.rank - 1 : i == t.rank - 1 ? axis : i;
   a.dimension = t.rank - 1; /* merging walks along rows */

@@ -107,7 +107,12 @@ static bool lower_prefix(qn_rule *r, int axis, bool reverse, qn_val *out) {
   if (r->in_count != 2 * n || n > 8)
     return false;
   qn_graph *body = r->node->regions[0], *made = NULL;
-  if (widen && qn_region_binary(op, wide, &made) == QN_OK)
+  qn_status st = widen ? qn_region_binary(op, wide, &made) : QN_OK;
+  if (st != QN_OK) {
+    out[0] = qn_graph_fail(r->g, QN_HERE, st, "reduce_window: %s", qn_error_message());
+    return true;
+  }
+  if (made != NULL)
     body = made;
   for (int i = 0; i < n; ++i)
     in[i] = made != NULL ? qn_convert(r->in[i], wide) : r->in[i];
