@@ -1,11 +1,8 @@
 /* Loops and branches on every device, against the oracle: counted and data-dependent, in each other, in branches, with carries of many kinds;
  * in place of donated arguments, several calls in flight, and the way out of one that doesn't end. */
-#include <criterion/criterion.h>
 #include <math.h>
 
-#include "expect.h"
-#include "graph_kit.h"
-#include "quern/drivers.h"
+#include "graph_check.h"
 #include "quern/op.h"
 
 typedef struct loop_case {
@@ -283,17 +280,6 @@ static void expect_same(const loop_case *c, const char *id, int number, const qn
 
 /* ---- running ---- */
 
-static qn_device *device(const char *which) {
-  qn_device *d = NULL;
-  size_t count;
-  const qn_driver *const *drivers = qn_drivers(&count);
-  qn_status st = qn_device_open(drivers, count, which, &d);
-  if (st == QN_NOT_FOUND)
-    cr_skip("%s is not here", which);
-  QN_ASSERT_OK(st);
-  return d;
-}
-
 static void write_all(qn_tensors *t, const values *v) {
   for (size_t i = 0; i < v->count; i++)
     QN_ASSERT_OK(qn_tensors_write_at(t, i, v->data[i]));
@@ -343,7 +329,7 @@ static void check_case(const loop_case *c, qn_device *d, const qn_compile_desc *
 }
 
 static void check_device(const char *which) {
-  qn_device *d = device(which);
+  qn_device *d = graph_device(which);
   for (size_t i = 0; i < CASES; i++)
     check_case(&cases[i], d, &(qn_compile_desc){0});
   qn_device_release(d);
@@ -356,7 +342,7 @@ Test(loops, swiftshader, .timeout = 280) { check_device("vulkan:swiftshader"); }
 
 /* Fusion, reuse and the interpreter change nothing. */
 Test(loops, other_ways, .timeout = 120) {
-  qn_device *d = device("cpu");
+  qn_device *d = graph_device("cpu");
   for (size_t i = 0; i < CASES; i++)
     check_case(&cases[i], d, &(qn_compile_desc){.no_fusion = true, .no_reuse = true, .interpret = true});
   qn_device_release(d);
@@ -377,7 +363,7 @@ Test(loops, host_points_are_counted) {
     const char *name;
     uint64_t points;
   } plans[] = {{"power", 1}, {"counted", 0}, {"nested", 2}, {"counted_in_flagged", 1}, {"branch_in_loop", 1}};
-  qn_device *d = device("cpu");
+  qn_device *d = graph_device("cpu");
   for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
     qn_traced t;
     qn_plan *p;
@@ -394,7 +380,7 @@ Test(loops, host_points_are_counted) {
 
 /* A counted loop, however long, is left to the device. */
 Test(loops, counted_ones_do_not_wait) {
-  qn_device *d = device("cpu");
+  qn_device *d = graph_device("cpu");
   const loop_case *c = named("counted");
   qn_traced t;
   qn_step *s;
@@ -422,7 +408,7 @@ static void check_donated(const char *which) {
           CONST(one, 1, "i32") BINARY(j, add, i, one, "i32") BINARY(c, add, a, a, "70xi32")
               BINARY(d, add, b, i, "i32") "stablehlo.return %j, %c, %d : tensor<i32>, tensor<70xi32>, tensor<i32> }\n"
                                           "return %0#1, %0#2 : tensor<70xi32>, tensor<i32>\n"};
-  qn_device *d = device(which);
+  qn_device *d = graph_device(which);
   qn_traced t;
   qn_step *s;
   qn_tensors *args;
@@ -454,7 +440,7 @@ Test(loops, donated_on_lavapipe, .timeout = 60) { check_donated("vulkan:llvmpipe
 /* ---- the way out ---- */
 
 Test(loops, an_endless_one_can_be_interrupted, .timeout = 60) {
-  qn_device *d = device("cpu");
+  qn_device *d = graph_device("cpu");
   qn_traced t;
   qn_step *s;
   qn_tensors *args;
@@ -477,7 +463,7 @@ Test(loops, an_endless_one_can_be_interrupted, .timeout = 60) {
 /* ---- the profiler counts repeats ---- */
 
 Test(loops, profiler_counts_repeats) {
-  qn_device *d = device("cpu");
+  qn_device *d = graph_device("cpu");
   const loop_case *c = named("counted");
   qn_traced t;
   qn_step *s;

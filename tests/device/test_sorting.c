@@ -1,8 +1,6 @@
 /* Sorts on every device: rows shorter and longer than one pass takes, ties, keys with riders, axes, comparators that capture, each bit for
  * bit as the oracle has it, fused and one kernel per node. */
-#include "expect.h"
-#include "graph_kit.h"
-#include "quern/drivers.h"
+#include "graph_check.h"
 
 #define X(i) qn_tree_get(args[i], "x")
 #define CASE(name)                                                                                                     \
@@ -116,35 +114,12 @@ static const graph_case wide_cases[] = {
     {"wide", wide_types, {ROW2(QN_F32, 2, 333)}, 1, -99, 99, 0},
 };
 
-static void check_case(qn_device *d, const graph_case *c) {
-  const char *id = qn_device_get_caps(d)->id;
-  graph_inputs in;
-  graph_results want, fused, plain;
-  char why[256];
-  QN_ASSERT_OK(graph_inputs_make(c, &in));
-  QN_ASSERT_OK(graph_run_oracle(c, &in, &want));
-  QN_ASSERT_OK(graph_run_device(d, c, &in, &(qn_compile_desc){0}, &fused));
-  QN_ASSERT_OK(graph_run_device(d, c, &in, &(qn_compile_desc){.no_fusion = true, .no_reuse = true}, &plain));
-  cr_expect(!graph_differs(&fused, &want, c->tolerance, why), "%s on %s: %s", c->name, id, why);
-  cr_expect(!graph_differs(&plain, &fused, 0, why), "%s on %s, unfused: %s", c->name, id, why);
-  graph_results_free(&plain);
-  graph_results_free(&fused);
-  graph_results_free(&want);
-  graph_inputs_free(&in);
-}
-
 static void check_device(const char *which, size_t first, size_t stride) {
-  qn_device *d = NULL;
-  size_t count;
-  const qn_driver *const *drivers = qn_drivers(&count);
-  qn_status st = qn_device_open(drivers, count, which, &d);
-  if (st == QN_NOT_FOUND)
-    cr_skip("%s is not here", which);
-  QN_ASSERT_OK(st);
+  qn_device *d = graph_device(which);
   for (size_t i = first; i < sizeof cases / sizeof *cases; i += stride)
-    check_case(d, &cases[i]);
+    graph_check_case(d, &cases[i]);
   for (size_t i = 0; i < sizeof wide_cases / sizeof *wide_cases && qn_device_get_caps(d)->f64; i++)
-    check_case(d, &wide_cases[i]);
+    graph_check_case(d, &wide_cases[i]);
   qn_device_release(d);
 }
 

@@ -1,8 +1,6 @@
 /* Windows, choices and running folds in shapes that reach every path of their schedules, against the oracle, fused and one kernel per node: on the
  * cpu all of them, elsewhere some. */
-#include "expect.h"
-#include "graph_kit.h"
-#include "quern/drivers.h"
+#include "graph_check.h"
 
 #define X(i) qn_tree_get(args[i], "x")
 #define CASE(name)                                                                                                     \
@@ -143,34 +141,8 @@ END
         {"tall", tall, {F32(2, 4099, 5)}, 1, -1, 2, 1e-3},
 };
 
-static void check_case(qn_device *d, const graph_case *c) {
-  const char *id = qn_device_get_caps(d)->id;
-  graph_inputs in;
-  graph_results want, fused, plain;
-  char why[256];
-  QN_ASSERT_OK(graph_inputs_make(c, &in));
-  QN_EXPECT_OK(graph_run_oracle(c, &in, &want));
-  QN_EXPECT_OK(graph_run_device(d, c, &in, &(qn_compile_desc){0}, &fused));
-  cr_expect(!graph_differs(&fused, &want, c->tolerance, why), "%s on %s: %s", c->name, id, why);
-  QN_EXPECT_OK(graph_run_device(d, c, &in, &(qn_compile_desc){.no_fusion = true, .no_reuse = true}, &plain));
-  cr_expect(!graph_differs(&plain, &fused, 0, why), "%s on %s, unfused: %s", c->name, id, why);
-  graph_results_free(&plain);
-  graph_results_free(&fused);
-  graph_results_free(&want);
-  graph_inputs_free(&in);
-}
-
 static void check_device(const char *which, size_t first, size_t stride) {
-  qn_device *d = NULL;
-  size_t count;
-  const qn_driver *const *drivers = qn_drivers(&count);
-  qn_status st = qn_device_open(drivers, count, which, &d);
-  if (st == QN_NOT_FOUND)
-    cr_skip("%s is not here", which);
-  QN_ASSERT_OK(st);
-  for (size_t i = first; i < sizeof cases / sizeof *cases; i += stride)
-    check_case(d, &cases[i]);
-  qn_device_release(d);
+  graph_check_device(which, cases, sizeof cases / sizeof *cases, first, stride);
 }
 
 Test(window, cpu) { check_device("cpu", 0, 1); }

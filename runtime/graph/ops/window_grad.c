@@ -132,7 +132,10 @@ static void extreme_vjp(qn_rule *r, int i, qn_op op, qn_val *out) {
     if (qn_val_ok(e.started))
       ct = qn_select(e.started, zero_of(ct), ct);
     qn_graph *add = NULL;
-    if (r->wanted[i] && plain && qn_region_binary(QN_OP_ADD, qn_val_type(ct)->dtype, &add) == QN_OK)
+    qn_status st = r->wanted[i] && plain ? qn_region_binary(QN_OP_ADD, qn_val_type(ct)->dtype, &add) : QN_OK;
+    if (st != QN_OK)
+      (void)qn_graph_fail(r->g, QN_HERE, st, "reduce_window: %s", qn_error_message());
+    else if (add != NULL)
       out[i] = qn_select_and_scatter(e.x, ct, qn_scalar(r->g, qn_val_type(ct)->dtype, 0.0), a, e.select, add);
     else if (r->wanted[i])
       out[i] = qn_window_scatter(ct, e.winner, a, qn_val_type(e.x));
