@@ -56,8 +56,7 @@ static void function_batch(qn_batch *b, qn_val *out) {
 const qn_op_def qn_op_remat = {
     .name = "quern.remat",
     .doc = "A function whose values reverse mode computes again where it needs them; what it keeps all the same the "
-           "policy "
-           "says.",
+           "policy says.",
     .arity = -1,
     .kind = QN_KIND_MARK,
     .dtypes = QN_D_ANY,
