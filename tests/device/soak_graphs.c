@@ -29,7 +29,9 @@ int main(int argc, char **argv) {
   }
   printf("random graphs on %s, first seed %llu\n", device, (unsigned long long)seed);
   do {
-    random_depth depth = !native ? RANDOM_OTHER : seconds > 0 && seed % 8 ? RANDOM_QUICK : RANDOM_ALL_WAYS;
+    random_depth depth = native ? RANDOM_ALL_WAYS : RANDOM_QUICK;
+    if (seconds > 0 && seed % 8)
+      depth = native ? RANDOM_QUICK : RANDOM_OTHER;
     if (!random_check(d, seed, 0, depth, &tally, why)) {
       fprintf(stderr, "FAILED: %s\n", why);
       failures++;

@@ -4,7 +4,7 @@
 
 #include "fuzz_kit.h"
 
-/* 500 in all on the cpu, with test_fuzz_small.c and test_fuzz_smaller.c; elsewhere a few (all in test_fuzz_long.c). */
+/* 500 in all on the cpu, with test_fuzz_part1.c to 4; elsewhere a few (all in test_fuzz_long.c). */
 Test(fuzz, cpu, .timeout = 280) { check_seeds("cpu", 1, 20, 0, RANDOM_ALL_WAYS); }
 Test(fuzz, pocl, .timeout = 280) { check_seeds("opencl:pocl", 2000, 2, 16, RANDOM_OTHER); }
 Test(fuzz, rusticl, .timeout = 280) { check_seeds("opencl:rusticl", 3000, 2, 8, RANDOM_ONCE); }

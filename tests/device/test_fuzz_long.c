@@ -4,7 +4,7 @@
 static void check_long(const char *which, uint64_t first, uint64_t count) {
   if (!qn_test_all())
     cr_skip("the long form alone");
-  check_seeds(which, first, count, 8, RANDOM_OTHER);
+  check_seeds(which, first, count, 8, RANDOM_QUICK);
 }
 
 Test(fuzz_long, pocl, .timeout = 3600) { check_long("opencl:pocl", 10000, 500); }

@@ -7,7 +7,7 @@
 typedef enum random_depth {
   RANDOM_ONCE,    /* the oracle's bound, and calls in flight against calls one by one */
   RANDOM_OTHER,   /* and one run with neither fusion nor reuse nor donation */
-  RANDOM_QUICK,   /* the cpu device alone: once, then unfused and copied by the interpreter, lanes and the derivative */
+  RANDOM_QUICK,   /* once, then unfused and copied, lanes and the derivative; by the interpreter on the cpu device */
   RANDOM_ALL_WAYS /* the cpu device alone: each alone, compiled and interpreted, lanes and the derivative */
 } random_depth;
 typedef struct random_tally {

@@ -1,4 +1,4 @@
 /* A part of the 500 random graphs on the cpu device (test_fuzz.c), of some 6 operations each. */
 #include "fuzz_kit.h"
 
-Test(fuzz_smaller, cpu, .timeout = 280) { check_seeds("cpu", 1500, 240, 6, RANDOM_QUICK); }
+Test(fuzz_part3, cpu, .timeout = 280) { check_seeds("cpu", 1500, 120, 6, RANDOM_QUICK); }

@@ -1,4 +1,4 @@
 /* A part of the 500 random graphs on the cpu device (test_fuzz.c), of some 8 operations each. */
 #include "fuzz_kit.h"
 
-Test(fuzz_small, cpu, .timeout = 280) { check_seeds("cpu", 1000, 240, 8, RANDOM_QUICK); }
+Test(fuzz_part1, cpu, .timeout = 280) { check_seeds("cpu", 1000, 120, 8, RANDOM_QUICK); }
