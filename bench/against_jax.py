@@ -2,7 +2,7 @@
 """The training step of mnist_mlp beside JAX's on the same processor, in the same sitting: both are run in turn, several
 times, each in a process of its own, and the least time of each counts. Needs jax and optax; run in the project's root:
 
-    python3 bench/against_jax.py [--rounds N] [--steps N] [--device D]... [build/release/bench/bench_step]
+    python3 bench/against_jax.py [--rounds N] [--steps N] [--batch 32|1024] [--device D]... [build/release/quern]
 
 Without --device all devices are measured."""
 
@@ -57,44 +57,49 @@ def lines_of(command):
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
         sys.stderr.write(result.stderr)
-    return [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in result.stdout.splitlines() if line.startswith(("{", "["))]
+
+
+def step_rows(program, batch, device):
+    """The step's row of each device that quern bench measures."""
+    name = "mlp_b%d" % batch
+    for found in lines_of([program, "bench", "--only", name, "--json", "--device", device]):
+        for entry in found if isinstance(found, list) else [found]:
+            yield entry["device"], entry["rows"][0]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program", nargs="?", default="build/release/bench/bench_step")
+    parser.add_argument("program", nargs="?", default="build/release/quern")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=500)
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=32, choices=[32, 1024])
     parser.add_argument("--device", action="append", default=[])
     parser.add_argument("--jax", action="store_true", help=argparse.SUPPRESS)
     o = parser.parse_args()
     if o.jax:
         return jax_step(o.steps, o.batch)
     common = ["--steps", str(o.steps), "--batch", str(o.batch)]
-    chosen = [["--device", d] for d in o.device] or [[]]
     rows, jax, wrong = {}, [], 0
     for turn in range(o.rounds):
         jax += lines_of([sys.executable, os.path.abspath(__file__), "--jax"] + common)
-        for device in chosen:
-            for line in lines_of([o.program, "--json"] + common + device):
-                rows.setdefault(line["device"], []).append(line)
-                wrong += not line["right"]
+        for device in o.device or ["all"]:
+            for name, row in step_rows(o.program, o.batch, device):
+                wrong += not row["correct"]
+                if row["correct"]:
+                    rows.setdefault(name, []).append(row)
         print("round %d of %d, load %.1f" % (turn + 1, o.rounds, os.getloadavg()[0]), file=sys.stderr)
     if not jax or not rows:
         sys.exit("nothing to compare: jax and optax must be installed, and %s built" % o.program)
     least = min(r["min_ms"] for r in jax)
     middle = sorted(r["median_ms"] for r in jax)[len(jax) // 2]
-    print("| device | name | step, ms | median, ms | in a row, ms | of peak | to JAX | right |")
-    print("|---|---|---|---|---|---|---|---|")
-    print("| JAX %s | CPU | %.4f | %.4f | - | - | 1.00 | - |" % (jax[0]["jax"], least, middle))
-    for device, lines in rows.items():
-        best = min(lines, key=lambda r: r["min_ms"])
-        peak = max(r["peak_gflops"] for r in lines)
-        print("| %s | %s | %.4f | %.4f | %.4f | %s | %.2f | %s |" % (
-            device, best["name"], best["min_ms"], sorted(r["median_ms"] for r in lines)[len(lines) // 2],
-            min(r["streamed_ms"] for r in lines), "%.1f%%" % (100 * best["gflops"] / peak) if peak else "-",
-            best["min_ms"] / least, "yes" if all(r["right"] for r in lines) else "NO"))
+    print("| device | step, ms | median, ms | to JAX |")
+    print("|---|---|---|---|")
+    print("| JAX %s, CPU | %.4f | %.4f | 1.00 |" % (jax[0]["jax"], least, middle))
+    for device, found in rows.items():
+        best = min(r["min"] for r in found)
+        print("| %s | %.4f | %.4f | %.2f |" % (
+            device, best, sorted(r["median"] for r in found)[len(found) // 2], best / least))
     sys.exit(1 if wrong else 0)
 
 

@@ -8,7 +8,7 @@
 #include "rows.h"
 
 enum { CHECKED = 2000 }; /* elements of a result, unless it is compared as a whole */
-static const double tolerance = 1e-5, shortest = 2e-4;
+static const double tolerance = 1e-5, shortest = 2e-4, slow = 0.5; /* seconds of a call */
 
 double bench_budget(bool quick) { return quick ? 0.3 : 2; }
 
@@ -114,11 +114,11 @@ static qn_status time_calls(runner *r, int in_count, int calls, double *out_seco
 /* Calls that are shorter than the clock and the wait deserve go in a row; a launch is what one costs that is waited for. */
 static qn_status time_row(runner *r, const bench_row *row, double budget, double *out, size_t *out_count) {
   double one = 0;
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 3 && one < slow; i++)
     QN_TRY(time_calls(r, row->in_count, 1, &one));
   int calls = row->unit == BENCH_US || one >= shortest ? 1 : (int)(shortest / one) + 1;
   uint64_t end = qn_time_ns() + (uint64_t)(budget * 1e9);
-  size_t least = budget < 1 ? 3 : 5;
+  size_t least = one >= slow ? 2 : 5;
   while (*out_count < BENCH_SAMPLES && (*out_count < least || qn_time_ns() < end)) {
     QN_TRY(time_calls(r, row->in_count, calls > 200 ? 200 : calls, &out[*out_count]));
     ++*out_count;

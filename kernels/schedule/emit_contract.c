@@ -67,6 +67,9 @@ static bool left_runs_along_k(const qn_schedule *s, const contraction *c) {
   return axis == qn_graph_type(s->g, v)->rank - 1;
 }
 
+/* Rows of a large left operand lie far apart, too: each is a stream of its own. */
+static const double packed_row_cost = 0.35;
+
 /* Cycles of one k step of a tile on a core with two vector FMAs and two loads a cycle, four cycles of latency. */
 static double step_cost(int rows, int vectors) {
   double fma = rows * vectors / 2.0, loads = (rows + vectors) / 2.0, least = 4;
@@ -85,7 +88,8 @@ static void choose_register_tile(const qn_schedule *s, contract *c, int64_t fit)
         continue;
       int64_t tiles = c->d.batch_n * ((c->d.m + r - 1) / r) * ((fit + v - 1) / v);
       int64_t rounds = (tiles + units - 1) / units;
-      double cost = (double)rounds * (step_cost(r, v) * (double)c->d.k_n + 4 * r * v);
+      double step = step_cost(r, v) + (c->packed ? packed_row_cost * r : 0);
+      double cost = (double)rounds * (step * (double)c->d.k_n + 4 * r * v);
       if (best != 0 && cost >= best)
         continue;
       best = cost;

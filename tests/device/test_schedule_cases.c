@@ -93,7 +93,32 @@ qn_tree_set(r, "sum", qn_sum(qn_mul(out[0], X(0)), 1, last, false));
 return r;
 }
 
+/* Right operands large enough to be copied in panels, with blocks, columns and panels that do not come out even; one is read across. */
+CASE(large_products)
+qn_val y = qn_dot(X(0), X(1));
+qn_tree_set(r, "product", qn_relu(qn_add(y, qn_sum(X(1), 1, first, false))));
+qn_tree_set(r, "across", qn_dot(qn_mul(y, qn_like(y, 0.01)), qn_transpose(X(1), NULL)));
+return r;
+}
+
+/* Columns long enough to be walked several vectors at a time, of one axis and of two around the results'. */
+CASE(long_columns)
+qn_val sums = qn_sum(qn_mul(X(0), X(0)), 1, first, false);
+qn_tree_set(r, "sums", qn_mul(sums, qn_like(sums, 0.5)));
+qn_tree_set(r, "max", qn_reduce_max(qn_reshape(X(0), 3, ((const int64_t[]){96, 8, 64})), 1, first, false));
+qn_tree_set(r, "two", qn_sum(qn_reshape(X(0), 3, ((const int64_t[]){2, 48, 512})), 2, ((const int64_t[]){0, 1}), true));
+return r;
+}
+
 static const graph_case cases[] = {
+    {"large",
+     large_products,
+     {{.dtype = QN_F32, .rank = 2, .dims = {64, 300}}, {.dtype = QN_F32, .rank = 2, .dims = {300, 441}}},
+     2,
+     -1,
+     1,
+     1e-5},
+    {"columns", long_columns, {{.dtype = QN_F32, .rank = 2, .dims = {96, 512}}}, 1, -2, 2, 1e-5},
     {"long", long_chain, {{.dtype = QN_F32, .rank = 2, .dims = {7, 5}}}, 1, -2, 2, 1e-5},
     {"outer", outer_product_of_means, {{.dtype = QN_F32, .rank = 2, .dims = {33, 33}}}, 1, -2, 2, 1e-5},
     {"units", units_in_a_map, {{.dtype = QN_F32, .rank = 2, .dims = {33, 17}}}, 1, -2, 2, 1e-5},
