@@ -456,6 +456,8 @@ static int64_t as_signed(qn_dtype t, uint64_t bits) {
   return w >= 64 ? (int64_t)bits : (int64_t)(bits ^ (UINT64_C(1) << (w - 1))) - (int64_t)(UINT64_C(1) << (w - 1));
 }
 
+bool qn_kb_not_negative(const qn_kbuild *b, qn_sval v) { return kb_state(b)->top[v.id] != UINT64_MAX; }
+
 /* A loop of exactly one round needs no loop. */
 static bool runs_once(const qn_kbuild *b, qn_sval begin, qn_sval end, uint64_t step) {
   uint64_t x, y;

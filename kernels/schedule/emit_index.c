@@ -80,6 +80,20 @@ static bool lanes_stay(const qn_emit *e, const qn_ix *a, int64_t d) {
   return d % span == 0 && (a->divisor == 0 || a->divisor % span == 0);
 }
 
+/* The base of lanes that may begin below zero, masked there, and reach what is valid: it has to be divided downwards, not towards zero. */
+static qn_sval floor_div(qn_emit *e, qn_sval base, int64_t divisor, int64_t d) {
+  if (!qn_kb_not_negative(e->b, base) && divisor % d != 0)
+    base = qs_select(e->k, qs_lt(e->k, base, qn_emit_i32(e, 0)), qs_sub(e->k, base, qn_emit_i32(e, d - 1)), base);
+  return qs_idiv(e->k, base, qn_emit_i32(e, d));
+}
+
+static qn_sval floor_mod(qn_emit *e, qn_sval base, int64_t divisor, int64_t d) {
+  qn_sval rest = qs_irem(e->k, base, qn_emit_i32(e, d));
+  if (qn_kb_not_negative(e->b, base) || divisor % d == 0)
+    return rest;
+  return qs_select(e->k, qs_lt(e->k, rest, qn_emit_i32(e, 0)), qs_add(e->k, rest, qn_emit_i32(e, d)), rest);
+}
+
 qn_ix qn_ix_div_const(qn_emit *e, qn_ix a, int64_t d) {
   if (d == 1)
     return a;
@@ -89,7 +103,7 @@ qn_ix qn_ix_div_const(qn_emit *e, qn_ix a, int64_t d) {
   if (lanes_stay(e, &a, d))
     return (qn_ix){qs_idiv(e->k, a.base, qn_emit_i32(e, d)), 0, divisor, {0}};
   if (a.stride > 0 && a.stride % d == 0)
-    return (qn_ix){qs_idiv(e->k, a.base, qn_emit_i32(e, d)), a.stride / d, divisor, {0}};
+    return (qn_ix){floor_div(e, a.base, a.divisor, d), a.stride / d, divisor, {0}};
   return (qn_ix){{0}, 0, 1, qs_idiv(e->k, as_vector(e, a), qn_kb_splat(e->b, qn_emit_i32(e, d), e->lanes))};
 }
 
@@ -102,7 +116,7 @@ qn_ix qn_ix_mod_const(qn_emit *e, qn_ix a, int64_t d) {
   if (lanes_stay(e, &a, d))
     return (qn_ix){qs_irem(e->k, a.base, qn_emit_i32(e, d)), a.stride, divisor, {0}};
   if (a.stride > 0 && a.stride % d == 0)
-    return (qn_ix){qs_irem(e->k, a.base, qn_emit_i32(e, d)), 0, divisor, {0}};
+    return (qn_ix){floor_mod(e, a.base, a.divisor, d), 0, divisor, {0}};
   return (qn_ix){{0}, 0, 1, qs_irem(e->k, as_vector(e, a), qn_kb_splat(e->b, qn_emit_i32(e, d), e->lanes))};
 }
 

@@ -48,6 +48,17 @@ qn_graph_release(body);
 return r;
 }
 
+/* Behind a concatenation, lanes that begin below zero and end above it are taken apart over other axes. */
+CASE(halves_exchanged)
+const int64_t there[] = {1, 2, 0}, back[] = {2, 0, 1}, flat[] = {8, 64}, cube[] = {8, 16, 4};
+const int64_t none[] = {0, 0}, half[] = {0, 32}, middle[] = {8, 32}, whole[] = {8, 64}, one[] = {1, 1};
+qn_val y = qn_reshape(qn_transpose(X(0), there), 2, flat);
+qn_val left = qn_slice(y, none, middle, one), right = qn_slice(y, half, whole, one);
+qn_val exchanged[] = {qn_mul(X(1), right), qn_mul(X(1), left)};
+qn_tree_set(r, "y", qn_transpose(qn_reshape(qn_concatenate(exchanged, 2, 1), 3, cube), back));
+return r;
+}
+
 /* One kernel of all of it would take a minute to compile: the chain is cut, also where it hangs on a contraction. */
 CASE(long_chain)
 qn_val y = qn_dot(X(0), qn_transpose(X(0), NULL));
@@ -119,6 +130,13 @@ static const graph_case cases[] = {
      1,
      1e-5},
     {"columns", long_columns, {{.dtype = QN_F32, .rank = 2, .dims = {96, 512}}}, 1, -2, 2, 1e-5},
+    {"exchanged",
+     halves_exchanged,
+     {{.dtype = QN_F32, .rank = 3, .dims = {4, 8, 16}}, {.dtype = QN_F32, .rank = 2, .dims = {8, 32}}},
+     2,
+     -2,
+     2,
+     1e-6},
     {"long", long_chain, {{.dtype = QN_F32, .rank = 2, .dims = {7, 5}}}, 1, -2, 2, 1e-5},
     {"outer", outer_product_of_means, {{.dtype = QN_F32, .rank = 2, .dims = {33, 33}}}, 1, -2, 2, 1e-5},
     {"units", units_in_a_map, {{.dtype = QN_F32, .rank = 2, .dims = {33, 17}}}, 1, -2, 2, 1e-5},

@@ -121,6 +121,7 @@ void qn_kb_else(qn_kbuild *b);
 void qn_kb_close(qn_kbuild *b); /* END of the innermost LOOP or IF */
 void qn_kb_barrier(qn_kbuild *b);
 uint32_t qn_kb_lanes(const qn_kbuild *b, qn_sval v);
+bool qn_kb_not_negative(const qn_kbuild *b, qn_sval v); /* surely so, as far as ranges are known */
 void qn_kb_atomic(qn_kbuild *b, bool is_or, uint32_t buffer, qn_sval index, qn_sval value,
                   qn_sval mask); /* see QN_K_ATOMIC_AND */
 
