@@ -39,6 +39,7 @@ set(qn_test_environment
     "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
     "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp:halt_on_error=1"
     "UBSAN_OPTIONS=print_stacktrace=1"
+    "QN_INTERPRET=off"
     "XDG_CACHE_HOME=${qn_test_cache}"
     "POCL_CACHE_DIR=${qn_test_cache}/pocl"
     "MESA_SHADER_CACHE_DIR=${qn_test_cache}/mesa")

@@ -113,7 +113,8 @@ static qn_status start(replay_run *r, const replay_function *fs, size_t count, j
   qn_status st = QN_OK;
   QN_TRY(join(fs, count, &g));
   QN_TRY(qn_cli_trace_graph(g, &j->traced));
-  qn_jit_desc desc = {.compile = {.name = "replay", .cache = r->cache}, .step = {.cache = r->cache, .result_ring = 1}};
+  qn_jit_desc desc = {.compile = {.name = "replay", .cache = r->cache, .at_once = true},
+                      .step = {.cache = r->cache, .result_ring = 1}};
   QN_TRY(qn_jit(r->device, &j->traced, &desc, &j->step));
   r->fallbacks += qn_step_plan(j->step)->fallbacks;
   QN_TRY_GOTO(st, qn_layout_from_treedef(&j->traced.args[0], &layout), done);

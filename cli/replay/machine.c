@@ -74,8 +74,9 @@ static qn_status make_tensors(replay_machine *m, const qn_treedef *def, const ch
 
 static qn_status make_device(replay_run *r, replay_machine *m, const char *name) {
   static const qn_plan_donation donate[] = {{0, "state"}};
-  qn_jit_desc desc = {.compile = {.name = name, .cache = r->cache, .donations = donate, .donation_count = 1},
-                      .step = {.cache = r->cache}};
+  qn_jit_desc desc = {
+      .compile = {.name = name, .cache = r->cache, .donations = donate, .donation_count = 1, .at_once = true},
+      .step = {.cache = r->cache}};
   QN_TRY(qn_jit(m->device, &m->traced, &desc, &m->step));
   r->fallbacks += qn_step_plan(m->step)->fallbacks;
   QN_TRY(make_tensors(m, def_of(m, STATE), "state", &m->state));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "quern/cache.h"
+#include "tiered.h"
 #ifdef QN_HAVE_GLSLANG
 #include "quern/spirv.h"
 #endif
@@ -99,8 +100,10 @@ static qn_status native_code(sched_program *prog, const qn_compile_desc *desc, q
     qn_text_free(&t);
   }
 #ifdef QN_HAVE_LLVM
-  if (!desc->interpret && !qn_env_on(QN_ENV_INTERPRET))
-    return compiled(prog, desc, plan, entries);
+  if (!desc->interpret && !qn_env_on(QN_ENV_INTERPRET)) {
+    bool at_once = desc->at_once || qn_env_get(QN_ENV_INTERPRET) || !qn_tiered_pays(prog);
+    return at_once ? compiled(prog, desc, plan, entries) : qn_tiered_code(prog, plan, entries);
+  }
 #endif
   return interpreted(prog, plan, entries);
 }

@@ -1,5 +1,6 @@
 /* Some drivers stop loops, without a word, once an item has run so many rounds of them altogether (llvmpipe: 65,535). This finds how far to
- * unroll which loops so that a kernel stays below. Rounds are counted from constant bounds; where a bound isn't known, a guess is taken. */
+ * unroll which loops so that a kernel stays below. Rounds are counted from constant bounds; where a bound isn't known, a guess is taken. The same
+ * counts say what a kernel costs the interpreter. */
 #include "legalize.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@ typedef struct loop {
   uint32_t open, close;
   int parent; /* loop around it, or -1 */
   double rounds;
+  bool guessed;
 } loop;
 
 typedef struct loop_list {
@@ -91,7 +93,7 @@ static bool find_loops(const qn_kernel *k, loop_list *l) {
       if (!ok)
         break;
       double rounds = rounds_to(k, l->top, in->a, in->b, (double)in->imm);
-      l->loops[l->count] = (loop){i, 0, inner, isinf(rounds) ? ROUNDS_GUESSED : rounds};
+      l->loops[l->count] = (loop){i, 0, inner, isinf(rounds) ? ROUNDS_GUESSED : rounds, isinf(rounds)};
       inner = (int)l->count++;
       open[depth++] = (uint32_t)inner + 1;
     } else if (in->kop == QN_K_IF) {
@@ -157,4 +159,37 @@ qn_status qn_loops_fit(const qn_kernel *k, const qn_device_caps *caps, uint32_t 
   free(l.top);
   free(l.loops);
   return st;
+}
+
+double qn_kernel_steps(const qn_kernel *k) {
+  loop_list l = {.top = calloc(k->count + 1, sizeof *l.top)};
+  double sum = 0, times = 1;
+  if (!l.top || !find_loops(k, &l))
+    sum = INFINITY;
+  for (size_t i = 0; i < l.count; i++)
+    if (l.loops[i].guessed)
+      sum = INFINITY;
+  size_t next = 0;
+  int inner = -1;
+  for (uint32_t i = 1; isfinite(sum) && i < k->count; i++) {
+    if (next < l.count && l.loops[next].open == i) {
+      inner = (int)next++;
+      times *= l.loops[inner].rounds;
+      if (times <= 0) { /* nothing in it runs */
+        i = l.loops[inner].close;
+        while (next < l.count && l.loops[next].open < i)
+          next++;
+      }
+    }
+    sum += times * (1 + k->insts[i].lanes / 4.0);
+    if (inner >= 0 && l.loops[inner].close == i) {
+      inner = l.loops[inner].parent;
+      times = 1;
+      for (int p = inner; p >= 0; p = l.loops[p].parent)
+        times *= l.loops[p].rounds;
+    }
+  }
+  free(l.top);
+  free(l.loops);
+  return sum * k->items;
 }

@@ -294,6 +294,7 @@ qn_status graph_run_device(qn_device *d, const graph_case *c, const graph_inputs
   qn_step *step = NULL;
   qn_tensors *args[GRAPH_ARGS] = {NULL}, *result;
   jit.compile.name = c->name;
+  jit.compile.at_once = true;
   qn_status st = qn_jit(d, &out->traced, &jit, &step);
   for (int a = 0; a < c->arg_count && st == QN_OK; a++) {
     st = qn_tensors_create(d, &qn_step_plan(step)->args[a], "input", &args[a]);

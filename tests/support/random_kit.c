@@ -214,6 +214,7 @@ qn_status random_case_step(qn_device *d, const random_case *c, const qn_compile_
   qn_jit_desc jit = {.compile = *desc};
   jit.compile.donations = state;
   jit.compile.donation_count = 1;
+  jit.compile.at_once = true;
   return qn_jit(d, &c->plain, &jit, out_step);
 }
 

@@ -151,6 +151,8 @@ void qn_dialect_prelude(const qn_dialect *d, const qn_device_caps *caps, qn_text
 /* ---- running without a compiler ---- */
 /* Interprets groups g0 <= g < g1; a qn_native_entry whose context is the (legalized or not) kernel. Same results as compiled code, bit for bit. */
 void qn_kernel_interpret(const void *kernel, void *const *bindings, const uint32_t *params, uint32_t g0, uint32_t g1);
+/* What a group costs the interpreter, in its steps on four lanes; infinite where rounds of a loop are not known beforehand. */
+double qn_kernel_steps(const qn_kernel *k);
 
 /* ---- LLVM (kernels/llvm; only when built with it) ---- */
 /* Compiles kernels to host code; fills entries[i].native and sets code->release/owner. `object` as for qn_program_create's binary: if given and valid it
