@@ -163,5 +163,6 @@ bench_expect bench_cumsum_expect(const bench_case *c, int output, int64_t at) {
   (void)output;
   int64_t whole = (at + 1) / PERIOD, rest = (at + 1) % PERIOD;
   int64_t period = PERIOD * (PERIOD - 1) / 2 + PERIOD * LOWEST;
-  return (bench_expect){(double)(whole * period + rest * (rest - 1) / 2 + rest * LOWEST), 0};
+  int64_t sum = whole * period + rest * (rest - 1) / 2 + rest * LOWEST;
+  return (bench_expect){(double)sum, 0};
 }

@@ -49,7 +49,7 @@ function(qn_test_properties name file)
   string(REGEX REPLACE "/.*" "" label "${below}")
   set_tests_properties(
     ${name} PROPERTIES LABELS "${label};${ARGN}" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} TIMEOUT 300
-                       FAIL_REGULAR_EXPRESSION "LeakSanitizer" ENVIRONMENT "${qn_test_environment}")
+                       FAIL_REGULAR_EXPRESSION "LeakSanitizer: detected" ENVIRONMENT "${qn_test_environment}")
 endfunction()
 
 function(qn_test_name file prefix out)

@@ -21,7 +21,8 @@ typedef struct qn_compile_desc {
   qn_text *explain;     /* not NULL: graph before and after, rewrites, clusters, kernels, plan, forecast */
   bool explain_kernels; /* with the printed text of every kernel */
   bool interpret;       /* the cpu device interprets the kernels, as QN_INTERPRET makes all of them do */
-  bool at_once;         /* the cpu device compiles steps of little work too, which it interprets until they have run often; QN_INTERPRET=off too */
+  /* The cpu device compiles steps of little work too, which it interprets until they have run often; QN_INTERPRET=off likewise. */
+  bool at_once;
 } qn_compile_desc;
 
 /* Compiles a traced function for a device. The plan is owned by the caller until qn_step_create takes it. QN_INTERPRET or a build

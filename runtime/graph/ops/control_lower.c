@@ -72,7 +72,7 @@ static qn_status with_unused(const qn_graph *body, qn_graph **out_graph) {
 
 static qn_val loop_if_taken(qn_graph *g, const qn_node *n, const qn_val *operands, qn_val taken) {
   qn_graph *regions[2] = {NULL, NULL};
-  qn_val *in = calloc((size_t)n->operand_count + 1, sizeof *in), out = QN_NULL_VAL;
+  qn_val *in = calloc((size_t)n->operand_count + 1, sizeof *in), out;
   qn_status st = in ? with_predicate(n->regions[0], &regions[0]) : QN_ERR(QN_OUT_OF_MEMORY, "while: no memory");
   if (st == QN_OK)
     st = with_unused(n->regions[1], &regions[1]);
