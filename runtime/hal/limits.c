@@ -2,6 +2,7 @@
  * parsed when a device is opened, so that one machine can be tested as if it were many. */
 #include "state.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,10 @@ static qn_status next_pair(const char **text, char mark, const char *variable, c
     memcpy(name, item, strlen(item) + 1);
   }
   char *rest = NULL;
+  errno = 0;
   *out_value = strtoull(value, &rest, 0);
+  if (errno == ERANGE)
+    return QN_ERR(QN_INVALID, "%s: %s does not fit in 64 bits", variable, value);
   if (value[0] < '0' || value[0] > '9' || *rest)
     return QN_ERR(QN_INVALID, "%s: \"%s\" is not a number", variable, value);
   return QN_OK;

@@ -178,6 +178,11 @@ Test(device_discovery, limits_that_make_no_sense) {
   qn_device *d;
   QN_EXPECT_FAIL(qn_device_open(made_up, 4, "null", &d), QN_INVALID, "\"five\" is not a number");
 }
+Test(device_discovery, limits_beyond_64_bits) {
+  setenv("QN_LIMITS", "groups=99999999999999999999", 1);
+  qn_device *d;
+  QN_EXPECT_FAIL(qn_device_open(made_up, 4, "null", &d), QN_INVALID, "does not fit in 64 bits");
+}
 Test(device_discovery, limits_of_unknown_name) {
   setenv("QN_LIMITS", "grops=7", 1);
   qn_device *d;
